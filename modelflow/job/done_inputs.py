@@ -1,18 +1,20 @@
-"""``modelflow run --resume``: which inputs are done, so that a job that was cut off goes on.
+"""The list of ``modelflow run --resume``, which names the finished inputs of a job.
 
-A line is written behind the results of an input, with how far the results then were: the bytes of a
-file, the files or parts in a folder; or one line for all inputs whose results went into one part::
+A line is written after the results of an input. It has the size of each output at that time: the
+bytes of a file, or the files or parts in a folder. Inputs whose results went into the same part
+have one line together::
 
     {"done": ["photos/17.jpg"], "sizes": {"output": 4211}}
     {"all": [["photos/17.jpg"], ["photos/18.jpg"]], "sizes": {"output": 3}}
 
-Where more have failed, with how many in all, and how far the file of ``--errors`` then was::
+If further inputs have failed, the line also has the total number of errors, and the size of the
+file of ``--errors``::
 
     {"done": ["photos/20.jpg"], "sizes": {...}, "failed": {"errors": 1, "file": "bad", "size": 210}}
 
-Whatever ended the process, the next run cuts the results to the last of these sizes and passes over
-what is done: each input is in the results once. What a process had under way when it died is noted
-as well, by the run that finds it::
+After any end of the process, the next run truncates the results to the last of these sizes, and
+skips finished inputs. Each input is therefore in the results once. If a process died, the next run
+also notes the inputs that the process had in flight::
 
     {"died": [["photos/19.jpg"]], "run": 2}
 """
@@ -28,18 +30,18 @@ from typing import Any, NamedTuple, NoReturn
 from modelflow.errors import ConfigError, explain_os_error
 from modelflow.job.suspects import Key, absolute
 
-# What every list begins with.
+# The first bytes of every list.
 _START = b'{"job": '
 _MOST_RUNS = 1 << 32
 
 
 class FailedCounts(NamedTuple):
-    """What has failed of what is done.
+    """The errors among the finished inputs.
 
     Attributes:
-        errors: How many there were.
-        file: Where they were written; "": nowhere.
-        size: How far that file was.
+        errors: Number of errors.
+        file: The file of the errors, or "" for none.
+        size: The bytes of that file.
     """
 
     errors: int = 0
@@ -51,31 +53,31 @@ _NONE = FailedCounts()
 
 
 class DoneInputs:
-    """The inputs of a job that are done, in a file that grows; of one run at a time.
+    """The list of finished inputs, in a file that only one run may use at a time.
 
     Attributes:
-        sizes: By output, how far its results are.
-        failed: What has failed of what is done.
-        deaths: How often a process has died with an input under way, by its `absolute` names.
-        is_begun: A run before has begun it.
-        is_changed: The one that has begun it had another version of the graph.
-        run: The last run that is known to have died.
+        sizes: Output -> size of its results.
+        failed: The errors among the finished inputs.
+        deaths: Input, by its `absolute` names -> number of processes that died with it in flight.
+        is_begun: Whether an earlier run made the list.
+        is_changed: Whether that run had another version of the graph.
+        run: The number of the last run that is known to have died.
     """
 
     def __init__(
         self, path: Path, job: Mapping[str, Any], version: str = "", failed: FailedCounts = _NONE
     ) -> None:
-        """Reads the list, or begins it.
+        """Reads the list, or makes a new list.
 
         Args:
-            path: The list.
-            job: What must be the same from run to run.
-            version: What may change, and is told then: a hash of the graph.
-            failed: Where errors go, and how far that is.
+            path: The path of the list.
+            job: The values that must be equal in all runs.
+            version: A hash of the graph. It may change, which sets `is_changed`.
+            failed: The file for errors, and its size.
 
         Raises:
-            ConfigError: it cannot be read or written, is no such list, is one of another job, or
-                another run has it.
+            ConfigError: The list cannot be read or written, has another format, belongs to another
+                job, or is in use by another run.
         """
         self._path = path
         self._done: set[Key] = set()
@@ -86,10 +88,8 @@ class DoneInputs:
         self.is_begun = self.is_changed = False
         with explain_os_error(f"--resume {path}: cannot be written"):
             path.touch()
-            if not path.is_file():  # of a device there may be no end
-                raise ConfigError(
-                    f"--resume {path}: is no file; expected one, or a name that is free"
-                )
+            if not path.is_file():  # a device may have no end
+                raise ConfigError(f"--resume {path}: is no file; expected a file, or a free name")
             self._file = path.open("r+b")
         try:
             self._lock()
@@ -99,8 +99,8 @@ class DoneInputs:
             raise
 
     def _lock(self) -> None:
-        """Takes the list for this run; what ends the process gives it back."""
-        more = "; give a file on a disk with locks, so that no two runs have it"
+        """Locks the list for this run; the lock ends with the process."""
+        more = "; give a file on a disk with locks, which keep out a second run"
         with explain_os_error(f"--resume {self._path}: cannot be locked", more):
             try:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -112,10 +112,10 @@ class DoneInputs:
 
     def _begin(self, job: Mapping[str, Any], version: str) -> None:
         text = self._file.read()
-        whole = text[: text.rfind(b"\n") + 1]  # the last line may have been cut off
+        whole = text[: text.rfind(b"\n") + 1]  # the process may have died in the last line
         lines = whole.splitlines()
         if not lines and text[: len(_START)] != _START[: len(text)]:
-            self._refuse(text, 1)  # of something else, and without a line
+            self._refuse(text, 1)  # another file, without a line break
         if lines:
             self._read(lines, job, version)
         self._file.seek(len(whole))
@@ -131,7 +131,7 @@ class DoneInputs:
         if before["job"] != job:
             raise ConfigError(
                 f"--resume {self._path}: it is of another job: {json.dumps(before['job'])}; "
-                f"expected {json.dumps(job)}; remove it to begin anew"
+                f"expected {json.dumps(job)}; remove the list to start again"
             )
         for number, text in enumerate(lines[1:], 2):
             line = self._parse(text, number, lambda line: _is_of(line, job))
@@ -164,13 +164,13 @@ class DoneInputs:
         )
 
     def forget(self) -> None:
-        """Removes a list that this run has begun: it found that it cannot go on."""
+        """Removes a list that this run made, because the run cannot go on."""
         if not self.is_begun:
             self._path.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Closes the file."""
-        with contextlib.suppress(OSError):  # what `_write` could not write is in it still
+        with contextlib.suppress(OSError):  # bytes of a failed `_write` are still in the buffer
             self._file.close()
 
     def __len__(self) -> int:
@@ -180,12 +180,12 @@ class DoneInputs:
         return isinstance(key, tuple) and absolute(key) in self._done
 
     def add(self, keys: Sequence[Key], sizes: Mapping[str, int], failed: FailedCounts) -> None:
-        """Notes that inputs are done, all or none of them; their results have been written.
+        """Notes that inputs are done; all of them or none. Their results are already written.
 
         Args:
             keys: The inputs.
-            sizes: By output, how far its results are.
-            failed: What has failed of all that is done.
+            sizes: Output -> size of its results.
+            failed: The errors among all finished inputs.
         """
         self._done.update(map(absolute, keys))
         what = {"done": keys[0]} if len(keys) == 1 else {"all": keys}
@@ -194,7 +194,7 @@ class DoneInputs:
         self._write({**what, "sizes": dict(sizes), **told})
 
     def blame(self, keys: Sequence[Key], run: int) -> None:
-        """Notes that a run has died with some inputs under way."""
+        """Notes that a run died with some inputs in flight."""
         self.deaths.update(map(absolute, keys))
         self.run = run
         self._write({"died": keys, "run": run})
@@ -206,7 +206,7 @@ class DoneInputs:
 
 
 def _is_first(line: Mapping[str, Any]) -> bool:
-    """Tells whether a line is one that a list begins with; earlier versions wrote the job alone."""
+    """Returns whether a line is a valid first line; earlier versions wrote only the job."""
     match line:
         case {"job": dict(), "version": str(), **more}:
             return _has_failed(more)
@@ -216,7 +216,7 @@ def _is_first(line: Mapping[str, Any]) -> bool:
 
 
 def _has_failed(more: Mapping[str, Any]) -> bool:
-    """Tells whether what else is in a line is what has failed, or nothing."""
+    """Returns whether the rest of a line is empty, or only the entry of errors."""
     match more:
         case {"failed": {"errors": int(errors), "file": str(), "size": int(size), **others}}:
             return not others and len(more) == 1 and errors >= 0 and size >= 0
@@ -224,7 +224,7 @@ def _has_failed(more: Mapping[str, Any]) -> bool:
 
 
 def _is_of(line: Mapping[str, Any], job: Mapping[str, Any]) -> bool:
-    """Tells whether a line behind the first is one that a run of a job has written."""
+    """Returns whether a line is a valid later line of a job's list."""
     match line:
         case {"done": key, "sizes": sizes, **more}:
             return _has_failed(more) and _is_key(key) and _are_sizes(sizes, job)

@@ -1,4 +1,4 @@
-"""The errors of a run: told as they happen, written whole into ``--errors``, summed up."""
+"""The errors of a run: logged at once, written in full to ``--errors``, and summarized."""
 
 import contextlib
 import threading
@@ -15,27 +15,27 @@ from modelflow.wire.json_writer import json_line
 
 Report = Callable[[str, FlowUnitError | None], None]
 
-# So many kinds stand in the summary.
+# The most kinds of errors in the summary.
 _MOST_KINDS = 20
 
 
 class ErrorReport:
-    """What became of the items that failed. Safe from any thread.
+    """The failed items of a run; safe for several threads.
 
     Attributes:
-        before: How many errors there were in the runs before that this one goes on with.
+        before: Number of errors in the earlier runs that this run continues.
     """
 
     def __init__(self, path: Path | None, report: Report, *, is_resumed: bool) -> None:
         """Opens the file.
 
         Args:
-            path: Where each error is a JSON line; None: nowhere.
-            report: Called with each message, and with the error that it is about.
-            is_resumed: What is in the file stays.
+            path: The file with a JSON line for each error, or None.
+            report: Called with each message, and with the error if the message has one.
+            is_resumed: Whether to keep the content of the file.
 
         Raises:
-            ConfigError: the file cannot be written.
+            ConfigError: The file cannot be written.
         """
         self._log = ErrorLog(report)
         self._lock = threading.Lock()
@@ -52,20 +52,21 @@ class ErrorReport:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._file is not None:
-            with contextlib.suppress(OSError):  # what `_write` could not write is in it still
+            with contextlib.suppress(OSError):  # bytes of a failed `_write` are still in the buffer
                 self._file.close()
-        if kind is None and self._failure is not None:  # on a thread of the flow, which goes on
+        if kind is None and self._failure is not None:  # the flow's thread went on
             raise self._failure
 
     def add(self, buffer: Buffer, line: dict[str, Any] | None = None) -> None:
-        """Takes a buffer in error.
+        """Reports a buffer in error.
 
         Args:
-            buffer: It.
-            line: What begins its line in the file: where it came out; None: nowhere.
+            buffer: The buffer.
+            line: The first fields of its line in the file: the output and the number of the
+                result. None if the buffer came out of no output.
 
         Raises:
-            ConfigError: the file cannot be written, which is said once.
+            ConfigError: The file cannot be written. Raised only once.
         """
         self._log.add(buffer)
         if self._file is not None:
@@ -90,13 +91,13 @@ class ErrorReport:
                 raise
 
     def go_on(self, before: FailedCounts) -> None:
-        """Takes over what has failed before; cuts off what was told of inputs that are not done.
+        """Continues the errors of earlier runs; removes lines of inputs that are not done.
 
         Args:
-            before: What has failed of what is done.
+            before: The errors among the finished inputs.
 
         Raises:
-            ConfigError: the file cannot be written.
+            ConfigError: The file cannot be written.
         """
         self.before = before.errors
         if self._file is None or str(self._path) != before.file:
@@ -106,18 +107,18 @@ class ErrorReport:
                 self._file.truncate(before.size)
 
     def count_failures(self) -> FailedCounts:
-        """Returns what has failed so far, in the runs before as well."""
+        """Returns the errors so far, including earlier runs."""
         with self._lock:
             size = 0 if self._file is None else self._file.tell()
             return FailedCounts(self.before + self.count, str(self._path or ""), size)
 
     @property
     def count(self) -> int:
-        """How many there were."""
+        """The number of errors in this run."""
         return self._log.count
 
     def summary(self) -> Iterator[str]:
-        """Gives lines: how many of each kind, in which node, and the first of them."""
+        """Yields lines: the number of errors of each kind and node, and the first error."""
         kinds = self._log.kinds
         if sum(kind.count for kind in kinds) <= 1:
             return
@@ -130,27 +131,27 @@ class ErrorReport:
 
 
 def place_of(buffer: Buffer) -> dict[str, Any]:
-    """Returns what a line says of where a buffer came from."""
+    """Returns the fields of a line that name the file of a buffer."""
     path = buffer.get("path")
     return {"path": str(path)} if isinstance(path, str | PurePath) else {}
 
 
 def _describe(value: Any) -> Any:
-    """Returns what is known of an item that failed; why, where that cannot be shown."""
+    """Returns a value of a failed item for JSON, or an error text instead."""
     try:
         found = show_value(value)
         json_line(found)
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # noqa: BLE001 - it is anybody's object
+    except BaseException as error:  # noqa: BLE001 - the object's own code may raise anything
         return f"cannot be shown: {describe_error(error)}"
     return found
 
 
 def error_fields(buffer: Buffer) -> dict[str, str]:
-    """Returns what a line says of the error of a buffer."""
+    """Returns the fields of a line that describe the error of a buffer."""
     error = buffer.error
-    assert error is not None  # the caller has looked
+    assert error is not None  # the caller has checked this
     cause = error.__cause__ or error
     return {
         "node": error.node,

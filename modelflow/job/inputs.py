@@ -1,4 +1,4 @@
-"""What ``modelflow run --input`` sends: files, folders, patterns, standard input."""
+"""The inputs of ``modelflow run --input``: files, folders, patterns, standard input."""
 
 import glob
 import itertools
@@ -18,69 +18,69 @@ from modelflow.buffer import Buffer
 from modelflow.errors import ArgumentError, Cancelled, ConfigError, FlowUnitError, did_you_mean
 
 _MAX_BYTES = 1 << 31
-# Bytes that are read of standard input at once.
+# Bytes of one read from standard input.
 _AT_ONCE = 1 << 20
 
 
 class Feed:
-    """What goes into one input of the graph.
+    """The buffers for one input of the graph.
 
     Attributes:
-        port: The graph input.
-        paths: The files, in order; none for standard input.
-        count: How many buffers there are.
-        is_stdin: They come from standard input, which can be read once.
+        port: The name of the input.
+        paths: The files, in order; empty for standard input.
+        count: Number of buffers.
+        is_stdin: Whether the input is standard input, which can be read only once.
     """
 
     def __init__(self, port: str, paths: Sequence[Path] | None) -> None:
-        """Takes the files in order; None: there are none, it is standard input."""
+        """Stores the files in order; None stands for standard input."""
         self.port = port
         self.paths = paths or ()
         self.count = 1 if paths is None else len(paths)
         self.is_stdin = paths is None
 
     def only(self, numbers: Sequence[int]) -> "Feed":
-        """Returns a feed of some of the files, by their places."""
+        """Returns a feed with some of the files, selected by their places."""
         return Feed(self.port, [self.paths[number] for number in numbers])
 
     @property
     def size(self) -> int:
-        """The bytes of the files in all; 0 for standard input."""
+        """The total bytes of the files; 0 for standard input."""
         return sum(path.stat().st_size for path in self.paths if path.exists())
 
     def __iter__(self) -> Iterator[Buffer]:
-        """Gives the buffers, each file read when its turn comes.
+        """Yields the buffers; each file is read just before.
 
-        A file that cannot be read gives a buffer in error: the others are not disturbed.
+        A file that cannot be read becomes a buffer in error, and does not affect the others.
         """
         for path in self.paths:
             yield self.read(path)
 
     def read(self, path: Path) -> Buffer:
-        """Returns the buffer of a file; one in error where it cannot be read."""
+        """Returns the buffer of a file, in error if the file cannot be read."""
         return _buffer(str(path), lambda: _contents(path))
 
     def stop(self) -> None:
-        """Has nobody wait for the next buffer any more; from any thread."""
+        """Ends a wait for the next buffer; from any thread."""
 
 
 class Samples(Feed):
-    """Buffers that are there, once or again and again."""
+    """A feed of given buffers, used once or repeatedly."""
 
     def __init__(self, port: str, buffers: Sequence[Buffer], *, is_repeated: bool) -> None:
-        """Takes the buffers; of repeated ones there is no end."""
+        """Stores the buffers; repeated buffers never end."""
         super().__init__(port, ())
         self.count = len(buffers)
         self._buffers, self._is_repeated = buffers, is_repeated
 
     def __iter__(self) -> Iterator[Buffer]:
-        """Gives a twin of each buffer."""
+        """Yields a twin of each buffer."""
         given = itertools.cycle(self._buffers) if self._is_repeated else self._buffers
         return (buffer.twin() for buffer in given)
 
 
 class _StandardInput(Feed):
-    """Standard input as one buffer; who waits for it is woken by `stop`."""
+    """A feed with standard input as one buffer; `stop` wakes the waiting reader."""
 
     def __init__(self, port: str) -> None:
         super().__init__(port, None)
@@ -89,10 +89,10 @@ class _StandardInput(Feed):
         self._waker: socket.socket | None = None
 
     def __iter__(self) -> Iterator[Buffer]:
-        """Gives all of it, when it has come.
+        """Yields one buffer with all of standard input.
 
         Raises:
-            Cancelled: `stop` was called before.
+            Cancelled: `stop` was called first.
         """
         woken, waker = socket.socketpair()
         with woken, waker:
@@ -115,7 +115,7 @@ class _StandardInput(Feed):
 
 
 def _standard_input(woken: socket.socket) -> bytes:
-    # Of the others some take no files, or (macOS) no terminals.
+    # Other selectors do not support files, or terminals (macOS).
     waiter = selectors.PollSelector if sys.platform == "linux" else selectors.SelectSelector
     number, parts, size = sys.stdin.fileno(), list[bytes](), 0
     with waiter() as selector:
@@ -133,11 +133,11 @@ def _standard_input(woken: socket.socket) -> bytes:
 
 
 def feeds_of(texts: Sequence[str], inputs: Sequence[str]) -> list[Feed]:
-    """Reads ``--input PORT=WHAT`` for every input of the graph.
+    """Parses ``--input PORT=FILE|DIR|GLOB|-`` for every input of the graph.
 
     Raises:
-        ArgumentError: an input is missing, named twice or unknown.
-        ConfigError: nothing is found, or the inputs have different numbers of files.
+        ArgumentError: An input is missing, unknown, or named twice.
+        ConfigError: No file was found, or the inputs have different numbers of files.
     """
     feeds: dict[str, Feed] = {}
     for text in texts:
@@ -160,15 +160,15 @@ def feeds_of(texts: Sequence[str], inputs: Sequence[str]) -> list[Feed]:
 
 
 def split_port(kind: str, text: str, ports: Sequence[str]) -> tuple[str, str]:
-    """Reads ``PORT=PLACE``, or ``PLACE`` alone where a graph has one such port.
+    """Parses ``PORT=PLACE``, or ``PLACE`` alone for a graph with one such port.
 
     Args:
-        kind: ``input``, whose files are there and may have a name with ``=``, or ``output``.
-        text: What was given.
-        ports: Those of the graph.
+        kind: ``input`` or ``output``. The files of an input exist, and may have ``=`` in the name.
+        text: The argument.
+        ports: The inputs or outputs of the graph.
 
     Raises:
-        ArgumentError: the graph has no such port.
+        ArgumentError: The graph has no such port.
     """
     port, equals, place = text.partition("=")
     if equals and port in ports:
@@ -182,14 +182,14 @@ def split_port(kind: str, text: str, ports: Sequence[str]) -> tuple[str, str]:
 
 
 def files_of(option: str, what: str) -> list[Path]:
-    """Returns the files that ``FILE|DIR|GLOB`` names, 9.jpg before 10.jpg.
+    """Returns the files of ``FILE|DIR|GLOB``, with 9.jpg before 10.jpg.
 
     Args:
-        option: Where it was given, for the message.
+        option: The option of the argument, for messages.
         what: A file, a folder or a pattern.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: No file was found.
     """
     path = Path(what)
     if path.is_dir():
@@ -201,13 +201,16 @@ def files_of(option: str, what: str) -> list[Path]:
     if not found:
         message = f"{option} {what}: there is no such file, and nothing fits it as a pattern"
         if path.is_dir():
-            message = f"{option} {what}: is a folder without files; those in its folders: {what}/**"
+            message = (
+                f"{option} {what}: is a folder without files; for files in its folders, give "
+                f"{what}/**"
+            )
         raise ConfigError(message)
     return sorted(found, key=_natural)
 
 
 def _natural(path: Path) -> list[tuple[int, int | str]]:
-    """Orders 9.jpg before 10.jpg."""
+    """Returns a sort key that places 9.jpg before 10.jpg."""
     parts = re.split(r"(\d+)", str(path))
     return [(1, int(part)) if part.isdecimal() else (0, part) for part in parts]
 
@@ -218,7 +221,7 @@ def _buffer(path: str, read: Callable[[], Any]) -> Buffer:
         return Buffer(read(), meta)
     except Cancelled:
         raise
-    except Exception as error:  # noqa: BLE001 - of an empty .npy it is EOFError
+    except Exception as error:  # noqa: BLE001 - for example, an empty .npy raises EOFError
         failure = FlowUnitError.from_exception(error, node="input", unit="input", phase="read")
         return Buffer.from_error(failure, meta)
 

@@ -1,4 +1,4 @@
-"""`Job`: many inputs through a graph, as ``modelflow run`` does it."""
+"""The class `Job`, which sends many inputs through a graph, like ``modelflow run``."""
 
 import hashlib
 import os
@@ -24,20 +24,21 @@ from modelflow.quantities import count_of
 from modelflow.signals import Undisturbed
 
 Places = str | os.PathLike[str] | Sequence[str] | Mapping[str, str | os.PathLike[str]]
-"""One place; several, each ``PORT=PLACE``; or the place of each port."""
+"""A place, several places as ``PORT=PLACE``, or a mapping from ports to places."""
 
 
 @dataclass(frozen=True)
 class JobResult:
-    """What a job has done.
+    """The result of a job.
 
     Attributes:
-        items: Inputs that are through; where one may become several results or none, results.
-        total: Inputs that there are; None: the graph's sources know.
-        results: By output, the results that are written, errors and earlier runs among them.
-        errors: Items of this run that failed.
-        errors_before: Items that failed in the runs that this one goes on with.
-        seconds: How long it took.
+        items: Number of finished inputs. If an input may have several results or none, the number
+            of results.
+        total: Number of inputs. None if only the graph's sources know it.
+        results: Output -> number of written results, including errors and earlier runs.
+        errors: Number of items that failed in this run.
+        errors_before: Number of items that failed in the earlier runs that this run continues.
+        seconds: Duration of the run.
     """
 
     items: int
@@ -49,7 +50,7 @@ class JobResult:
 
 
 class Job:
-    """Many inputs through a graph: files in, results and errors out, resumable.
+    """A resumable run of many inputs through a graph: files in, results and errors out.
 
     ::
 
@@ -57,16 +58,16 @@ class Job:
         result = job.run()
         print(result.items, "photos,", result.errors, "errors")
 
-    An item that fails becomes an error line in its place; the others go on. A job runs once. In a
-    ``with`` block its files are open and its flow is built before it runs.
+    A failed item becomes an error line in its place; the others go on. A job runs once. A ``with``
+    block opens its files and builds its flow before it runs.
 
     Attributes:
-        flow: The flow that runs, from when the job is entered.
+        flow: The flow of the job, available inside the ``with`` block.
     """
 
     flow: Flow
 
-    def __init__(  # noqa: PLR0913 - each is the user's to set
+    def __init__(  # noqa: PLR0913 - each is an option for the user
         self,
         graph: Any,
         inputs: Places = (),
@@ -80,23 +81,23 @@ class Job:
         on_error: Report = log_error,
         on_note: Callable[[str], None] = logger.info,
     ) -> None:
-        """Reads and checks the graph; opens nothing.
+        """Reads and checks the graph; opens no files.
 
         Args:
-            graph: What `Flow` takes; for other settings what `read_graph` returns.
-            inputs: What goes into each input: a file, a folder, a pattern, or ``-``.
-            outputs: Where the results of each output go: a file of JSON lines, a ``.parquet``
-                folder, a folder with a file a result, or ``-``, as those go that are not named.
-            errors: A file for a JSON line with what is known of each item that failed.
-            resume: A file that lists the inputs that are done: they are passed over.
-            trace: A file for what every worker does; see `Flow.record`.
-            full: JSON lines have large arrays, images and bytes whole.
-            threads: 0: everything runs on the calling thread; None: as planned.
+            graph: A graph as for `Flow`. For other settings, the result of `read_graph`.
+            inputs: The source of each input: a file, a folder, a pattern, or ``-``.
+            outputs: The place of each output: a file of JSON lines, a ``.parquet`` folder, a folder
+                with a file a result, or ``-``. Outputs without a place go to ``-``.
+            errors: A file with a JSON line for each failed item.
+            resume: A file with the list of finished inputs, which are skipped.
+            trace: A file with a trace of every worker; see `Flow.record`.
+            full: Whether JSON lines have large arrays, images and bytes in full.
+            threads: 0 to run everything on the calling thread. None for the planned threads.
             on_error: Called with the message of an item's error, and the error; from any thread.
-            on_note: Called with what the user should know.
+            on_note: Called with messages for the user.
 
         Raises:
-            ConfigError, GraphError: the graph is wrong; every mistake is listed.
+            ConfigError, GraphError: The graph is wrong. The message lists every mistake.
         """
         self._graph = graph if isinstance(graph, Graph) else read_graph(graph)
         self._inputs, self._outputs = _texts(inputs), _texts(outputs)
@@ -111,9 +112,9 @@ class Job:
         """Opens the files and builds the flow.
 
         Raises:
-            ArgumentError: what the inputs or outputs say does not fit the graph.
-            ConfigError: a file is not there, or cannot be written.
-            PlanError: this machine or this version cannot run the graph.
+            ArgumentError: The inputs or outputs do not match the graph.
+            ConfigError: A file does not exist, or cannot be written.
+            PlanError: This machine or this version cannot run the graph.
         """
         with ExitStack() as files:
             self._open(files)
@@ -128,13 +129,13 @@ class Job:
         """Runs the job to its end.
 
         Args:
-            around: Entered when every unit is open, and left before the flow is.
+            around: A context manager, entered after every unit is open and left before the flow.
 
         Raises:
-            FlowFailed: a unit did not open, or the flow cannot go on.
-            StreamClosed: it was stopped before it had begun.
-            ModelflowError: results cannot be written, or are missing.
-            ArgumentError, ConfigError, PlanError: as where the job is entered.
+            FlowFailed: A unit did not open, or the flow has failed.
+            StreamClosed: `stop` was called before the start.
+            ModelflowError: Results cannot be written, or are missing.
+            ArgumentError, ConfigError, PlanError: As for `__enter__`.
         """
         if not self._is_open:
             with self:
@@ -148,22 +149,22 @@ class Job:
                     running.run_inline()
                 else:
                     running.run_threaded()
-        running.check_complete()  # only now: leaving the flow finishes what is under way
+        running.check_complete()  # only now, because leaving the flow finishes the open items
         return self.result
 
     def stop(self) -> None:
-        """Has the flow take on nothing more and finish what is under way; from any thread."""
-        with suppress(FlowFailed):  # it is raised again where the flow is left
+        """Stops sending, and lets the flow finish its open items; from any thread."""
+        with suppress(FlowFailed):  # raised again at the end of the flow's ``with`` block
             self.flow.stop()
 
     @property
     def has_begun(self) -> bool:
-        """Tells whether the flow has started."""
+        """Whether the flow has started."""
         return self._since is not None
 
     @property
     def result(self) -> JobResult:
-        """What the job has done so far; from when it is entered."""
+        """The result so far; available inside the ``with`` block."""
         writer, stats, origins = self._writer, self.flow.stats(), self.flow.scheduler.plan.origins
         main = origins.get("")
         counted = main if main is not None and main.is_counted else None
@@ -174,7 +175,7 @@ class Job:
             if node not in origin.outputs
         }
         through = [stats[node].buffers for node in sinks]
-        # Where nothing comes out, what the last nodes were given: a frame, not a packet.
+        # Without outputs, the rows that the last nodes received: frames, for example, not packets.
         items = writer.items or sum(through)
         if counted is not None:
             written = [writer.counts[port] - self._done_before for port in counted.outputs]
@@ -189,7 +190,7 @@ class Job:
         )
 
     def describe_errors(self) -> Iterator[str]:
-        """Gives lines: how many errors of each kind, in which node, and the first of them."""
+        """Yields lines: the number of errors of each kind and node, and the first error."""
         return self._errors.summary()
 
     def _open(self, files: ExitStack) -> None:
@@ -230,15 +231,15 @@ class Job:
             self._on_note(f"{count_of(done, 'item')} done before, {left} left")
         if done and resuming.is_changed:
             self._on_note(
-                f"{name}: has changed since --resume {path} was begun; what is done stays as it "
-                "is: to do it again remove the list and the results"
+                f"{name}: has changed since --resume {path} was begun. Finished inputs stay as "
+                "they are. To process them again, remove the list and the results"
             )
         if alone := resuming.alone:
             items = count_of(alone, "item")
-            self._on_note(f"{items} first, one by one: a process died with them")
+            self._on_note(f"{items} first, one by one: a process died while they were in flight")
 
     def _check_apart(self) -> None:
-        """Checks that no file is written that is read, and none is written twice."""
+        """Checks that no input file is overwritten, and that no file is written twice."""
         graph, path = self._graph, self._list
         read = {f"--input {feed.port}": feed.paths for feed in self._feeds}
         read["GRAPH"] = [*filter(None, [_graph_file(graph)]), *files_behind(graph)]
@@ -268,7 +269,7 @@ class Job:
 
 
 def _texts(places: Places) -> Sequence[str]:
-    """Returns places as the command line has them."""
+    """Returns places in the form of the command line."""
     if isinstance(places, Mapping):
         return [f"{port}={os.fspath(where)}" for port, where in places.items()]
     return [os.fspath(places)] if isinstance(places, str | os.PathLike) else places
@@ -283,7 +284,7 @@ def _graph_file(graph: Graph) -> Path | None:
 
 
 def _identity(graph: Graph) -> tuple[str, str]:
-    """Returns what a list calls a graph, and a hash that tells two versions of it apart."""
+    """Returns the name of a graph in the list, and a hash of its version."""
     path, config = _graph_file(graph), graph.config
     found = hashlib.sha256(b"" if path is None else path.read_bytes())
     found.update(repr((config.nodes, config.edges)).encode(errors="surrogateescape"))
@@ -291,14 +292,14 @@ def _identity(graph: Graph) -> tuple[str, str]:
 
 
 def _is_device(path: str | Path) -> bool:
-    """Tells whether a path is of a device or a pipe."""
+    """Returns whether a path leads to a device or a pipe."""
     return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
 def _file_of(path: str | Path) -> object:
-    """Returns what is the same for two names of a file, links too."""
+    """Returns a value that is equal for all names of a file, including links."""
     try:
         found = os.stat(path)
-    except OSError:  # it is not there yet
+    except OSError:  # the file does not exist yet
         return os.path.realpath(path)
     return found.st_dev, found.st_ino

@@ -1,9 +1,9 @@
-"""Results as rows of Parquet: columns, one file, or a folder of parts that a job can continue.
+"""Results as rows of Parquet, in one file, or in a folder of parts that a job can continue.
 
-A row: ``index``, ``path``, ``data``, ``error`` (null where all went well), ``meta`` (JSON). The
-type of ``data`` is that of the first result that is there; a result of another type is an error in
-its place. A file that is written takes no more rows, so what goes on is a folder of such files,
-each written whole under its number, and on the disk before its inputs are noted as done.
+A row has the columns ``index``, ``path``, ``data``, ``error`` (null without an error) and ``meta``
+(JSON). The first result determines the type of ``data``. A result of another type becomes an error
+in its place. A finished Parquet file cannot take more rows. A resumable job therefore writes a
+folder of numbered files. Each file is complete and on the disk before its inputs are noted as done.
 """
 
 import contextlib
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-# The kinds of arrays that become lists of Arrow without a detour.
+# The kinds of dtypes that Arrow converts directly to lists.
 _KINDS = "biuf"
 
 
 class Column:
-    """The column of the results: its type, and how a result becomes a value of it."""
+    """The type of the column ``data``, and the conversion of results to values."""
 
     def __init__(self, type: Any, encoding: bytes) -> None:  # noqa: A002 - the format's word
-        """Takes the type of Arrow, and what its bytes or texts are."""
+        """Stores the Arrow type, and the encoding of bytes or texts."""
         self.type = type
         self.encoding = encoding
 
@@ -40,7 +40,7 @@ class Column:
         """Returns a result as a value of the column.
 
         Raises:
-            TypeError, ValueError: it is none.
+            TypeError, ValueError: The result does not fit the column.
         """
         if self.encoding == b"json":
             return json_line(show_value(data, is_whole=True))
@@ -56,9 +56,9 @@ class Column:
         return plain
 
     def array(self, pa: Any, values: list[Any]) -> Any:
-        """Returns values as a column."""
+        """Returns values as an Arrow array."""
         kinds = {isinstance(value, np.ndarray) for value in values if value is not None}
-        if kinds == {True, False}:  # arrays and lists
+        if kinds == {True, False}:  # both arrays and lists
             return pa.concat_arrays([self.array(pa, [value]).cast(self.type) for value in values])
         if True not in kinds:
             return pa.array(values, self.type)
@@ -78,15 +78,15 @@ def _offsets(lengths: Any) -> Any:
 
 
 def column_of(pa: Any, data: Any, encoding: bytes) -> Column:
-    """Returns the column whose first value is a result.
+    """Returns the column for a first result.
 
     Args:
-        pa: ``pyarrow``.
+        pa: The module ``pyarrow``.
         data: The result.
-        encoding: What a result in bytes is; empty: what it was given as.
+        encoding: The encoding of a result in bytes; empty for bytes as given.
 
     Raises:
-        TypeError, ValueError, OverflowError, ArrowException: no column can hold it.
+        TypeError, ValueError, OverflowError, ArrowException: No column can hold the result.
     """
     if isinstance(data, np.ndarray) and data.ndim and data.dtype.kind in _KINDS:
         return Column(_type_of(pa, data), b"")
@@ -119,18 +119,18 @@ def _plain(data: Any) -> Any:
     return data
 
 
-# A part, and a group of rows, has so many at the most, or so many bytes.
+# The most rows and bytes of a part, or of a row group.
 _MOST_ROWS, _MOST_BYTES = 4096, 32 << 20
-# So many rows wait for the first that says what type the results have.
+# The most rows in error that wait for a first result, which determines the type.
 _MOST_UNTYPED = 1 << 16
 _PART = re.compile(r"part-(\d{5,})\.parquet")
 
 
 class TableWriter:
-    """Writes the results of one output. For one thread.
+    """Writes the results of one output; not safe for several threads.
 
     Attributes:
-        is_resumed: They go into a folder of parts.
+        is_resumed: Whether the output is a folder of parts.
     """
 
     def __init__(
@@ -139,15 +139,15 @@ class TableWriter:
         """Opens the file or the folder.
 
         Args:
-            path: Where it is.
-            option: What named it, for messages.
-            parts: The parts that are whole, to be gone on behind; None: one file, which begins
-                anew.
-            is_begun: A run before has begun with it, so that the parts that are there are its own.
+            path: The path of the file or folder.
+            option: The option that named the path, for messages.
+            parts: The number of complete parts, after which to continue. None for one new file.
+            is_begun: Whether an earlier run of the job wrote to this output. Existing parts are
+                then its own.
 
         Raises:
-            ConfigError: it cannot be written, less is there than was written, or parts of something
-                else.
+            ConfigError: The output cannot be written, parts are missing, or the folder has parts of
+                another job.
             MissingDependencyError: ``pyarrow`` is not installed.
         """
         try:
@@ -189,10 +189,10 @@ class TableWriter:
         if missing := sorted(set(range(self._parts)) - there.keys()):
             raise ConfigError(
                 f"{self._option}: {self._path} has no {_part(missing[0])}, which the job had "
-                "written; to begin anew, remove the list that --resume names"
+                "written; to start again, remove the list that --resume names"
             )
         for number, path in there.items():
-            if number >= self._parts:  # whole, but not noted: its rows are written again
+            if number >= self._parts:  # complete, but not noted; its rows are written again
                 path.unlink()
         for number in range(self._parts):
             field = self._data_of(there[number])
@@ -200,29 +200,29 @@ class TableWriter:
                 self._column = Column(field.type, (field.metadata or {}).get(b"encoding", b""))
 
     def _find_parts(self) -> dict[int, Path]:
-        """Returns the parts that are there, by their numbers."""
+        """Returns the existing parts by their numbers."""
         paths = ((path, _PART.fullmatch(path.name)) for path in self._path.iterdir())
         return {int(found[1]): path for path, found in paths if found}
 
     def _data_of(self, part: Path) -> Any:
-        """Returns the field of the results in a part."""
+        """Returns the field ``data`` of a part's schema."""
         try:
             return self._pq.read_schema(part).field("data")
         except (self._pa.ArrowException, KeyError) as error:
             raise ConfigError(
-                f"{self._option}: {part} is no whole part of results ({error}); expected one that "
-                "the job had written; put it back, or remove the folder and the list that --resume "
-                "names to begin anew"
+                f"{self._option}: {part} is no whole part of results ({error}); expected a part "
+                "that the job had written. Put it back, or start again: remove the folder and the "
+                "list that --resume names"
             ) from error
 
     @property
     def count(self) -> int:
-        """The rows that wait."""
+        """The number of waiting rows."""
         return len(self._rows)
 
     @property
     def is_full(self) -> bool:
-        """Tells whether what waits should be written."""
+        """Whether the waiting rows should be written."""
         if self._column is None:
             return len(self._rows) >= _MOST_UNTYPED
         return len(self._rows) >= _MOST_ROWS or self._bytes >= _MOST_BYTES
@@ -235,18 +235,18 @@ class TableWriter:
         meta: dict[str, Any],
         encoding: bytes = b"",
     ) -> None:
-        """Adds a row, or raises and adds none.
+        """Adds a row, or raises and adds nothing.
 
         Args:
-            line: ``index`` and ``path``.
-            data: The result; None where there is an error.
+            line: The values of ``index`` and ``path``.
+            data: The result, or None with an error.
             error: The error.
-            meta: What else is known of it.
-            encoding: What a result in bytes is; empty: what it was given as.
+            meta: The meta of the result.
+            encoding: The encoding of a result in bytes; empty for bytes as given.
 
         Raises:
-            TypeError: the result does not fit the others.
-            Exception: it, or what else is known of it, cannot be written.
+            TypeError: The result does not fit the column.
+            Exception: The result or its meta cannot be written.
         """
         said = json_line(show_value(meta)) if meta else None
         if data is not None:
@@ -263,7 +263,7 @@ class TableWriter:
         )
 
     def _fit(self, data: Any, encoding: bytes) -> Any:
-        """Returns a result as a value of the column, which the first one makes."""
+        """Returns a result as a value of the column; the first result makes the column."""
         try:
             column = self._column or column_of(self._pa, data, encoding)
             value = column.value(self._pa, data)
@@ -280,13 +280,16 @@ class TableWriter:
         return value
 
     def write(self, count: int) -> int:
-        """Writes the first rows that wait.
+        """Writes the first waiting rows.
+
+        Args:
+            count: Number of rows.
 
         Returns:
-            The parts that there are then, each of them on the disk.
+            The number of parts now, each of them on the disk.
 
         Raises:
-            ConfigError: they cannot be written.
+            ConfigError: The rows cannot be written.
         """
         rows, self._rows = self._rows[:count], self._rows[count:]
         if rows:
@@ -298,10 +301,10 @@ class TableWriter:
         return self._parts
 
     def close(self) -> None:
-        """Writes what waits into the one file, and ends that; of parts nothing is left over.
+        """Writes the waiting rows to a single file and closes the file; does nothing for parts.
 
         Raises:
-            ConfigError: it cannot be written.
+            ConfigError: The file cannot be written.
         """
         if self.is_resumed:
             return

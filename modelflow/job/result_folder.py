@@ -1,4 +1,4 @@
-"""Results as files of a folder, one each under the number of its input: images, arrays, bytes."""
+"""Results as files of a folder, numbered like their inputs: images, arrays, bytes, JSON."""
 
 import io
 import os
@@ -14,13 +14,13 @@ from modelflow.job.error_report import place_of
 from modelflow.wire.json_writer import json_line
 
 _SIGNATURES = ((b"\xff\xd8\xff", ".jpg"), (b"\x89PNG", ".png"), (b"RIFF", ".webp"))
-# Bytes of an input's name in the name of its result: file systems take 255 in all.
+# The most bytes of an input's name in the name of a result; file systems allow 255 in total.
 _LONGEST_STEM = 220
 _RESULT = re.compile(r"(\d{6,})(_.*)?\.(npy|json|png|jpg|webp|bin)", re.DOTALL)
 
 
 def encode_result(index: int, buffer: Buffer) -> tuple[str, bytes]:
-    """Returns the name of a result's file, under the number of its input, and what it holds."""
+    """Returns the name and the content of a result's file; the name begins with the number."""
     source = place_of(buffer).get("path", "-")
     name = os.fsdecode(os.fsencode(Path(source).stem)[:_LONGEST_STEM])
     stem = f"{index:06d}" if source == "-" else f"{index:06d}_{name}"
@@ -40,17 +40,17 @@ def encode_result(index: int, buffer: Buffer) -> tuple[str, bytes]:
 
 
 def remove_results(folder: Path, done: int, saved: int, option: str, *, is_begun: bool) -> None:
-    """Removes the results that were written and not noted: they are written again.
+    """Removes results that were written but not noted, because they are written again.
 
     Args:
-        folder: Where they are.
-        done: So many inputs were noted.
-        saved: So many of them have a result here; the others are in error.
-        option: What named the folder, for messages.
-        is_begun: A run before has begun with it, so that they are its results.
+        folder: The folder of the results.
+        done: Number of noted inputs.
+        saved: Number of noted inputs with a result here; the others are in error.
+        option: The option that named the folder, for messages.
+        is_begun: Whether an earlier run of the job wrote to this folder.
 
     Raises:
-        ConfigError: there are results of something else, or less than were noted.
+        ConfigError: The folder has results of another job, or results are missing.
     """
     there: list[tuple[int, Path]] = []
     for path in sorted(folder.iterdir()):
@@ -60,8 +60,8 @@ def remove_results(folder: Path, done: int, saved: int, option: str, *, is_begun
     kept = len({number for number, _ in there if number < done})
     if kept < saved:
         raise ConfigError(
-            f"{option}: {folder} has {kept} results, and had {saved} when the job ended; to begin "
-            "anew, remove the list that --resume names"
+            f"{option}: {folder} has {kept} results, and had {saved} when the job ended; to start "
+            "again, remove the list that --resume names"
         )
     for path in (path for number, path in there if number >= done):
         if not is_begun:
@@ -73,7 +73,7 @@ def remove_results(folder: Path, done: int, saved: int, option: str, *, is_begun
 
 
 def is_image(buffer: Buffer) -> bool:
-    """Tells whether a result is an image: not what was made from one, whose meta it has."""
+    """Returns whether a result is an image, and not data with the meta of an image."""
     data = buffer.data
     if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or not buffer.get("pix_fmt"):
         return False
@@ -87,7 +87,7 @@ def is_image(buffer: Buffer) -> bool:
 
 
 def as_png(buffer: Buffer) -> bytes:
-    """Returns an image as PNG."""
+    """Returns an image as PNG bytes."""
     from modelflow.image import encode_image, read_image
 
     return bytes(encode_image(read_image(buffer, allow_nv12=True), "png"))

@@ -1,9 +1,9 @@
-"""A run that goes on where an earlier one was cut off: what is left to send, what is noted.
+"""A run that continues an interrupted run: the inputs to send, and the notes of finished inputs.
 
-What was under way when a process died is suspected of it. Suspects are sent first and alone, each
-when the one before has its results, so that the next death has one culprit; those with the fewest
-deaths first, so that the innocent are done before the guilty has its turn. What a process has died
-of for the third time is not sent any more: it is an error in its place.
+If a process died, its inputs in flight are suspects. The next run sends them first, each alone,
+after the results of the one before. The next death then has one suspect. Suspects with the fewest
+deaths go first, to finish harmless inputs before the cause is tried again. An input in flight at
+its third death is not sent again; its result is an error.
 """
 
 import threading
@@ -25,27 +25,27 @@ if TYPE_CHECKING:
     from modelflow.job.writer import ResultWriter
 
 
-# Deaths of a process that had an item under way, the last two with that item alone.
+# Deaths with an item in flight after which the item is not sent. In the last two it was alone.
 _MOST_DEATHS = 3
-# Seconds after which rows that make no full part are written, so that they are not done again.
+# Seconds after which rows are written although they fill no part. They are then not lost.
 _PART_SECONDS = 30.0
 
 
 def check_resumable(flow: "Flow", feeds: Sequence[Feed], writer: "ResultWriter") -> None:
-    """Checks that the results tell which inputs are done.
+    """Checks that the results show which inputs are done.
 
     Args:
-        flow: It has been built.
-        feeds: What goes into each input of the graph.
-        writer: Not opened yet.
+        flow: The flow, before its start.
+        feeds: The buffers for each input of the graph.
+        writer: The writer, before `ResultWriter.open`.
 
     Raises:
-        ArgumentError: they go to standard output, or come from standard input.
-        ConfigError: an input may give none of them or several, or goes elsewhere too.
+        ArgumentError: The results go to standard output, or an input is standard input.
+        ConfigError: An input may have no result or several, or ends in a sink.
     """
     if not feeds:
         raise ConfigError(
-            "--resume: the graph has no input; what its sources have read is theirs to know"
+            "--resume: the graph has no input; only its sources know the rows that they have read"
         )
     for feed in feeds:
         if feed.is_stdin:
@@ -62,27 +62,28 @@ def check_resumable(flow: "Flow", feeds: Sequence[Feed], writer: "ResultWriter")
     for name in origin.terminals:
         if name not in origin.outputs:
             raise ConfigError(
-                f"--resume: node {name!r} keeps results of its own, of which nobody knows "
-                "afterwards which are whole; have the graph end in outputs"
+                f"--resume: node {name!r} writes its own results, and a later run does not know "
+                "which of them are complete; have the graph end in outputs"
             )
         if name not in origin.single_outputs:
             raise ConfigError(
-                f"--resume: output {name!r} does not get exactly one result for each input (a "
-                "condition, an expand or a stream unit is before it), so none is known to be done"
+                f"--resume: output {name!r} does not get exactly one result for each input. A "
+                "condition, an expand or a stream unit is before it, so no input is known to be "
+                "done"
             )
 
 
 class ResumedJob:
-    """Notes each input as done when its results have been written.
+    """A resumed job, which notes each input as done after its results were written.
 
-    `write` and `close` are for one thread; another one may go through `feeds`.
+    `write` and `close` must be called by one thread. Another thread may iterate over `feeds`.
 
     Attributes:
-        feeds: What is left to send.
-        done_before: How many inputs were done before.
-        is_changed: The graph was another one when the job was begun.
-        alone: How many inputs are sent alone, first.
-        given_up: Those that are not sent any more.
+        feeds: The inputs that are not done.
+        done_before: Number of inputs that earlier runs have finished.
+        is_changed: Whether the first run had another version of the graph.
+        alone: Number of inputs that are sent first, each alone.
+        given_up: The inputs that are not sent again.
     """
 
     def __init__(  # noqa: PLR0913 - `Job` alone makes it
@@ -96,19 +97,19 @@ class ResumedJob:
         *,
         is_inline: bool,
     ) -> None:
-        """Reads the list, leaves what is done out of the feeds, and opens the outputs.
+        """Reads the list, removes finished inputs from the feeds, and opens the outputs.
 
         Args:
-            path: The list.
-            graph: What the list calls the graph.
+            path: The path of the list.
+            graph: The name of the graph in the list.
             version: A hash of the graph.
-            feeds: What goes into each input of the graph.
-            writer: Not opened yet.
-            errors: Where its errors go: what was told of inputs that are not done is cut off.
-            is_inline: The thread that goes through the feeds is the one that writes.
+            feeds: The buffers for each input of the graph.
+            writer: The writer, before `ResultWriter.open`.
+            errors: The error report. Its lines about inputs that are not done are removed.
+            is_inline: Whether one thread both iterates over the feeds and writes.
 
         Raises:
-            ConfigError: the list is not one of this job, or the outputs do not fit it.
+            ConfigError: The list belongs to another job, or the outputs do not match the list.
         """
         self._writer, self._errors = writer, errors
         job = {"graph": graph, "outputs": writer.places}
@@ -151,10 +152,10 @@ class ResumedJob:
         self._journal = Journal(journal, finished.run + 1)
 
     def entering(self, number: int) -> FlowUnitError | None:
-        """Waits until an item may be sent, and notes that it is; on the thread that sends.
+        """Waits until an item may be sent, and notes the item; on the sending thread.
 
         Returns:
-            What is to be sent in its place; None: it is sent.
+            The error to send in place of the item, or None to send the item.
         """
         key = self._left[number]
         if number <= self.alone and not self._is_inline:
@@ -165,20 +166,20 @@ class ResumedJob:
             return None
         names = ", ".join(key)
         cause = WorkerProcessError(
-            f"{names}: the process has died {_MOST_DEATHS} times while it was worked on (of a "
-            "fault in native code, or for want of memory); it is not tried again unless the list "
-            "of --resume is removed"
+            f"{names}: the process has died {_MOST_DEATHS} times while it was worked on (a fault "
+            "in native code, or lack of memory). It is not tried again unless you remove the list "
+            "of --resume"
         )
         return FlowUnitError.from_exception(cause, node="input", unit="input", phase="read")
 
     def give_up(self) -> None:
-        """Has nobody wait any more: the run is ending."""
+        """Ends every wait, because the run is ending."""
         with self._turn:
             self._is_over = True
             self._turn.notify_all()
 
     def write(self, output: str, buffer: "Buffer") -> None:
-        """Writes a result, and notes the input that is done with it."""
+        """Writes a result, and notes its input if all its results are written."""
         self._writer.write(output, buffer)
         self._sizes[output].append(self._writer.size(output))
         if not all(self._sizes.values()):
@@ -190,13 +191,13 @@ class ResumedJob:
             self._turn.notify_all()
         now = time.monotonic()
         is_due = self._writer.is_full or now - self._since >= _PART_SECONDS
-        # What was worked on alone is not lost with the crowd.
+        # After the last suspect, results are noted at once. A later death cannot lose them.
         if is_due or not self._writer.has_parts or self._written == self.alone:
             self._since = now
             self._note()
 
     def _note(self) -> None:
-        """Notes those as done whose results are there, when they are on the disk."""
+        """Notes inputs as done, after their results are on the disk."""
         count = self._written - self._noted
         if count:
             parts = self._writer.write_parts(count)
@@ -205,7 +206,7 @@ class ResumedJob:
             self._noted = self._written
 
     def close(self) -> None:
-        """Notes what is done, and closes the list: the run has ended in order."""
+        """Notes the last inputs and removes the journal, because the run has ended normally."""
         try:
             self._note()
         finally:
@@ -214,12 +215,12 @@ class ResumedJob:
 
 
 def journal_of(path: Path) -> Path:
-    """Returns where a job notes what is under way: beside its list."""
+    """Returns the path of a job's journal, which is next to the list."""
     return path.with_name(f"{path.name}.journal")
 
 
 class _Watched(Feed):
-    """The files of the first input, each told before it is read."""
+    """The files of the first input; the job is notified before each file is read."""
 
     def __init__(self, feed: Feed, resuming: ResumedJob) -> None:
         super().__init__(feed.port, feed.paths)

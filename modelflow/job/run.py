@@ -1,4 +1,4 @@
-"""One run of a flow: who sends what ``--input`` names, who receives, who writes."""
+"""A run of a job: the threads that send the inputs, receive the results, and write them."""
 
 import queue
 import threading
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
     Write = Callable[[str, Buffer], None]
 
-# Results between the threads that receive and the one that writes.
+# The most results that wait for the writing thread.
 _QUEUE = 64
 
 
 class Run:
-    """One run of a flow: who sends, who receives, who writes."""
+    """A run of a flow with a sending thread, receiving threads and a writing thread."""
 
     def __init__(self, flow: "Flow", feeds: "Sequence[Feed]", write: "Write") -> None:
-        """Opens the session, of a graph with inputs.
+        """Opens the sessions of the graph's inputs and sources.
 
         Args:
-            flow: It runs.
-            feeds: What goes into each input.
-            write: Takes each result, with the name of its output; on the thread that runs this.
+            flow: A running flow.
+            feeds: The buffers for each input.
+            write: Called with the output and the buffer of each result, on the thread of this run.
         """
         self._flow = flow
         self._feeds = feeds
@@ -40,20 +40,20 @@ class Run:
         self._results = _Results(_QUEUE)
         self._sent = 0
         self._written: Counter[str] = Counter()
-        self._failure: BaseException | None = None  # the first of a thread of this run
+        self._failure: BaseException | None = None  # the first error in another thread of this run
         self._sources = [flow.create_stream_io(source=name) for name in flow.scheduler.sources]
         self._stream = flow.create_stream_io() if feeds else None
 
     @property
     def streams(self) -> "list[StreamIO]":
-        """Returns every session that was fed here or by a source."""
+        """The sessions of the graph's inputs and of its sources."""
         return [*self._sources, *([self._stream] if self._stream is not None else [])]
 
     def run_threaded(self) -> None:
-        """Sends and receives in threads of their own; writes here.
+        """Sends and receives in other threads; writes in the calling thread.
 
         Raises:
-            BaseException: writing has failed, or one of the threads.
+            BaseException: Writing has failed, or another thread.
         """
         receivers = [
             self._thread(f"recv-{port}", partial(self._receive, stream, port))
@@ -76,9 +76,10 @@ class Run:
             self._wait_for_sinks()
             if self._failure is not None:
                 raise self._failure
-        except BaseException:  # Ctrl-C, or our reader has gone: end everything at once
+        except BaseException:  # Ctrl-C, or standard output was closed: end everything at once
             call_undisturbed(self.cancel)
-            while ended < min(len(begun), len(receivers)):  # they may wait for room in the queue
+            # Receivers may wait for room in the queue. Without these calls `join` would hang.
+            while ended < min(len(begun), len(receivers)):
                 ended += self._results.get() is None
             raise
         finally:
@@ -87,7 +88,7 @@ class Run:
                 thread.join()
 
     def run_inline(self) -> None:
-        """Does everything on the calling thread."""
+        """Sends, receives and writes on the calling thread."""
         if self._stream is not None:
             for _ in self._send_rows(self._stream):
                 self._write_ready(self._stream)
@@ -97,17 +98,19 @@ class Run:
         self._wait_for_sinks()
 
     def check_complete(self) -> None:
-        """Checks that every item has its results, where it gives exactly one; once all has ended.
+        """Checks that every item has its results; call at the end of the flow.
+
+        Only outputs with exactly one result for each item are checked.
 
         Raises:
-            ModelflowError: results are missing.
+            ModelflowError: Results are missing.
         """
         for port in sorted(self._flow.scheduler.single_outputs):
             if (written := self._written[port]) < self._sent:
                 raise ModelflowError(
                     f"output {port!r}: {written} results were written for {self._sent} items that "
-                    "were sent; expected one for each; run it again, with --resume for what is "
-                    "missing alone"
+                    "were sent; expected one for each. Run it again; with --resume, only the "
+                    "missing results are made"
                 )
 
     def _write_result(self, port: str, buffer: "Buffer") -> None:
@@ -122,24 +125,24 @@ class Run:
     def _wait_for_sinks(self) -> None:
         for stream in self.streams:
             stream.wait()
-        if self._sources:  # and for the sessions that they have opened
+        if self._sources:  # also wait for the sessions that the sources have opened
             self._flow.wait()
 
     def _thread(self, name: str, work: "Callable[[], None]") -> threading.Thread:
         return threading.Thread(target=self._guard, args=(work,), name=f"modelflow-cli/{name}")
 
     def _guard(self, work: "Callable[[], None]") -> None:
-        """Does the work of a thread. Where that fails the run ends, which raises the exception."""
+        """Runs the work of a thread; an error ends the run, which raises the error."""
         try:
             work()
         except (Cancelled, StreamClosed):
-            return  # the run is ending: whoever ended it says why
+            return  # the run is ending for a reason that is reported elsewhere
         except BaseException as error:  # noqa: BLE001 - raised by `run_threaded`
             self._failure = self._failure or error
             self.cancel()
 
     def cancel(self) -> None:
-        """Gives up what is under way; from any thread."""
+        """Cancels all sessions; from any thread."""
         for stream in self.streams:
             stream.cancel()
 
@@ -148,14 +151,14 @@ class Run:
             feed.stop()
 
     def _send(self) -> None:
-        assert self._stream is not None  # only then is this thread started
+        assert self._stream is not None  # else this thread is not started
         for _ in self._send_rows(self._stream):
             pass
         self._stream.close_input()
 
     def _send_rows(self, stream: "StreamIO") -> "Iterator[None]":
-        """Sends item after item, and stops behind each."""
-        for row in zip(*self._feeds, strict=False):  # feeds that repeat end at different places
+        """Sends the items, and yields after each of them."""
+        for row in zip(*self._feeds, strict=False):  # repeating feeds have different lengths
             for feed, buffer in zip(self._feeds, row, strict=True):
                 stream.send(feed.port, buffer)
             self._sent += 1
@@ -178,9 +181,9 @@ def _start(threads: "Sequence[threading.Thread]", begun: list[threading.Thread])
 
 
 class _Results:
-    """Results between the threads that receive and the one that writes; None: one has ended.
+    """A bounded queue of results for the writing thread; None marks the end of a receiver.
 
-    A Ctrl-C may come while `get` waits, which leaves a `queue.Queue` with a lock that nobody holds.
+    Not a `queue.Queue`: a Ctrl-C during its `get` can leave its lock in a broken state.
     """
 
     def __init__(self, most: int) -> None:
@@ -188,12 +191,12 @@ class _Results:
         self._items: queue.SimpleQueue[tuple[str, Buffer] | None] = queue.SimpleQueue()
 
     def put(self, item: "tuple[str, Buffer] | None") -> None:
-        """Adds one, when there is room."""
+        """Adds a result, after a wait for room."""
         self._room.acquire()
         self._items.put(item)
 
     def get(self) -> "tuple[str, Buffer] | None":
-        """Waits for the next one."""
+        """Waits for the next result."""
         item = self._items.get()
         self._room.release()
         return item

@@ -1,9 +1,10 @@
-"""What a job has under way, in memory that outlives the process: who is suspected of its death.
+"""The journal of a job: the inputs in flight, in memory that outlives the process.
 
-An item is entered before it is sent and left when its results are there; both in the input's order,
-so that two counters and a ring of the names between them say all. The file is mapped: an entry is
-some bytes of memory, no call of the system, and whatever kills the process leaves them as they are.
-A job that ends in order takes its journal away; one that is found is of a process that died.
+An item is entered before it is sent, and leaves when its results are written. Both happen in the
+order of the inputs. Two counters and a ring of the names between them are therefore enough. The
+file is memory-mapped. An entry needs no system call, and stays in the file however the process
+dies. A job that ends normally removes its journal. A journal that exists is from a process that
+died.
 """
 
 import hashlib
@@ -17,30 +18,30 @@ from modelflow.errors import ConfigError, explain_os_error
 from modelflow.files.whole_file import write_whole
 
 Key = tuple[str, ...]
-"""An input: the file for each input of the graph."""
+"""An input: the path of the file for each input of the graph."""
 
 
-# More than a flow lets a session have between its submitter and its reader.
+# More than the items of a session that a flow can hold between sender and writer.
 _SLOTS = 1 << 14
 _MAGIC = b"MFJOB001"
-_HEAD = struct.Struct("<8s3Q")  # the form; the run; entered; left
+_HEAD = struct.Struct("<8s3Q")  # format, run, number of entered items, number of items that left
 _COUNT = struct.Struct("<Q")
 _ENTERED, _LEFT = 16, 24
 _NAME = 8
 
 
 class Journal:
-    """The journal of one run. `enter` is for the thread that sends, `leave` for who writes."""
+    """The journal of one run; the sending thread calls `enter`, the writing thread `leave`."""
 
     def __init__(self, path: Path, run: int) -> None:
-        """Begins it.
+        """Makes the journal.
 
         Args:
-            path: Where it is.
+            path: The path of the journal.
             run: The number of the run.
 
         Raises:
-            ConfigError: it cannot be written.
+            ConfigError: The journal cannot be written.
         """
         self._path = path
         self._entered = self._left = 0
@@ -52,31 +53,32 @@ class Journal:
     def enter(self, key: Key) -> None:
         """Notes that an item is about to be sent."""
         slot = _HEAD.size + self._entered % _SLOTS * _NAME
-        self._map[slot : slot + _NAME] = _name(key)  # before the counter says that it is there
+        # The name is written before the counter. After a death between both, the name is ignored.
+        self._map[slot : slot + _NAME] = _name(key)
         self._entered += 1
         _COUNT.pack_into(self._map, _ENTERED, self._entered)
 
     def leave(self) -> None:
-        """Notes that the results of the item that was entered first are there."""
+        """Notes that the results of the oldest entered item are written."""
         self._left += 1
         _COUNT.pack_into(self._map, _LEFT, self._left)
 
     def close(self) -> None:
-        """Takes it away: whatever was under way has been given up in order."""
+        """Removes the journal, because the run has ended normally."""
         self._map.close()
         self._path.unlink(missing_ok=True)
 
 
 def suspects(path: Path, after: int, keys: Sequence[Key]) -> tuple[int, list[Key]]:
-    """Returns the run that died, and the items that it had under way.
+    """Returns the number of the run that died, and its items in flight.
 
     Args:
-        path: Its journal; none is there where a job has ended in order.
+        path: The path of the journal, which does not exist after a normal end.
         after: The last run whose suspects are known.
-        keys: The items that may be meant.
+        keys: The items to compare with the journal.
 
     Raises:
-        ConfigError: it is no journal, or cannot be read.
+        ConfigError: The file is no journal, or cannot be read.
     """
     try:
         with path.open("rb") as file:
@@ -102,5 +104,5 @@ def _name(key: Key) -> bytes:
 
 
 def absolute(key: Iterable[str]) -> Key:
-    """Returns an input as it is known here: ``a.jpg`` is ``./a.jpg`` and ``/photos/a.jpg``."""
+    """Returns an input with absolute paths: ``a.jpg`` and ``./a.jpg`` are ``/photos/a.jpg``."""
     return tuple(map(os.path.abspath, key))

@@ -1,4 +1,4 @@
-"""What ``modelflow run --output`` writes: JSON lines, or a file a result."""
+"""The results of ``modelflow run --output``: JSON lines, a folder of files, or Parquet."""
 
 import base64
 import contextlib
@@ -20,16 +20,16 @@ from modelflow.job.result_folder import as_png, encode_result, is_image, remove_
 from modelflow.pixels import FORMAT_KEYS, SIZE_KEYS
 from modelflow.wire.json_writer import json_line
 
-# What is said of a picture; said of what was made from it, it is noise.
+# Meta keys of images, which are left out for results that are no images.
 _OF_IMAGES = frozenset((*FORMAT_KEYS, *SIZE_KEYS))
 
 
 class ResultWriter:
-    """Writes results where the command line wants them, and counts them. For one thread.
+    """Writes and counts results; not safe for several threads.
 
     Attributes:
-        counts: By output, the results written, those in error too, of the runs before as well.
-        items: How many this run has written in all.
+        counts: Output -> number of written results, including errors and earlier runs.
+        items: Number of results of this run, for all outputs together.
     """
 
     def __init__(
@@ -41,17 +41,17 @@ class ResultWriter:
         *,
         is_whole: bool = False,
     ) -> None:
-        """Reads ``--output PORT=FILE|DIR|-``; outputs that are not named go to standard output.
+        """Parses ``--output PORT=FILE|DIR|-``; unnamed outputs go to standard output.
 
         Args:
-            texts: What the command line says.
-            outputs: Those of the graph.
-            errors: Is told of results in error.
-            note: Takes what the user should know.
-            is_whole: Large values stand in JSON lines as they are, not in short.
+            texts: The values of ``--output``.
+            outputs: The outputs of the graph.
+            errors: The report for results in error.
+            note: Called with messages for the user.
+            is_whole: Whether JSON lines have large values in full.
 
         Raises:
-            ArgumentError: the graph has no such output, or it is named twice.
+            ArgumentError: The graph has no such output, or an output is named twice.
         """
         self.items = 0
         self.counts = dict.fromkeys(outputs, 0)
@@ -72,11 +72,11 @@ class ResultWriter:
 
     @property
     def places(self) -> dict[str, str]:
-        """Where each output goes; ``-``: standard output."""
+        """Output -> its place; ``-`` is standard output."""
         return {port: self._texts[port][1] if port in self._texts else "-" for port in self.counts}
 
     def protect(self, inputs: Iterable[Path]) -> None:
-        """Has no result of a folder written over one of some files; before `open`."""
+        """Protects files from being overwritten by results in their folder; call before `open`."""
         folders: dict[Path, set[str]] = {}
         for path in inputs:
             folders.setdefault(path.parent, set()).add(path.name)
@@ -92,19 +92,19 @@ class ResultWriter:
         is_begun: bool = False,
         paths: Sequence[str] = (),
     ) -> Self:
-        """Makes the files and folders.
+        """Opens the files and folders.
 
         Args:
-            is_paired: Every output gets one result for each input: where an input fails, its error
-                comes out of all of them, and is told once.
-            done: Inputs whose results are there, to be gone on behind.
-            sizes: By output, how far their results are (bytes, parts); None: files begin anew.
-            is_begun: A run before has begun with these outputs.
-            paths: The file of each input from ``done`` on. Where every input has one result, one
-                that does not say where it is from, as what was collapsed, is told of with it.
+            is_paired: Whether every output gets one result for each input. The error of an input
+                then comes out of all outputs, and is reported once.
+            done: Number of inputs with complete results, after which to continue.
+            sizes: Output -> size of its results (bytes, results or parts). None for new files.
+            is_begun: Whether an earlier run of the job wrote to these outputs.
+            paths: The file of each input from ``done`` on. Used if every input has one result.
+                Results without a path, such as collapsed ones, get the path of their input.
 
         Raises:
-            ConfigError: nothing can be written there, or less is there than was written.
+            ConfigError: An output cannot be written, or results are missing.
         """
         if "-" in self.places.values():
             check_standard_output("--output -")
@@ -125,7 +125,7 @@ class ResultWriter:
                     remove_drafts(path)
                     remove_results(path, done, saved, f"--output {text}", is_begun=is_begun)
                 elif any(path.iterdir()):
-                    self._note(f"{where} is not empty: what is in it stays beside the new files")
+                    self._note(f"{where} is not empty: its files stay next to the new files")
             elif where != "-":
                 _make_folder(path.parent, text)
                 self._files[port] = _open(path, text, None if sizes is None else sizes.get(port))
@@ -136,18 +136,18 @@ class ResultWriter:
 
     def __exit__(self, *_: object) -> None:
         for file in self._files.values():
-            with contextlib.suppress(OSError):  # what `write` could not write is in it still
+            with contextlib.suppress(OSError):  # bytes of a failed `write` are still in the buffer
                 file.close()
         for table in self._tables.values():
             table.close()
-        for _index, buffer, line in self._untold:  # of a run that was ended before its time
+        for _index, buffer, line in self._untold:  # if the run ended early
             self._errors.add(buffer, line)
 
     def write(self, output: str, buffer: Buffer) -> None:
         """Writes one result.
 
         Raises:
-            ConfigError: it cannot be written.
+            ConfigError: The result cannot be written.
         """
         index = self.counts[output]
         self.counts[output] += 1
@@ -160,11 +160,12 @@ class ResultWriter:
         if self._untold:
             self._tell_errors()
         table = self._tables.get(output)
-        if table is not None and table.is_full and not table.is_resumed:  # else they wait for parts
+        # A resumable table is written by `write_parts` instead.
+        if table is not None and table.is_full and not table.is_resumed:
             table.write(table.count)
 
     def _add_path(self, index: int, buffer: Buffer) -> Buffer:
-        """Returns a result that says where it is from, if that is known."""
+        """Returns a result with the path of its input, if known."""
         place = index - self._done
         if place < len(self._paths) and not place_of(buffer):
             buffer = buffer.twin()
@@ -175,8 +176,8 @@ class ResultWriter:
         """Writes a result.
 
         Returns:
-            What stands in its place where it has no form there: it is anybody's object, whose code
-            may raise anything. None: it is written.
+            A buffer in error if the result has no form for this output, or None. The result may be
+            any object, whose code may raise anything.
         """
         try:
             line = {"index": index, "output": output, **place_of(buffer)}
@@ -186,9 +187,10 @@ class ResultWriter:
                 self._add_row(output, line, buffer)
             else:
                 self._print(output, self._make_line(line, buffer))
-        except (BrokenPipeError, ConfigError, KeyboardInterrupt):  # of the disk, of who reads, ours
+        # Errors of the disk, of the reader of a pipe, and of the user are not errors of the item.
+        except (BrokenPipeError, ConfigError, KeyboardInterrupt):
             raise
-        except BaseException as error:  # noqa: BLE001 - it is the item's, SystemExit, too
+        except BaseException as error:  # noqa: BLE001 - the item's code, which may raise SystemExit
             failure = FlowUnitError.from_exception(error, node=output, unit="output", phase="write")
             return Buffer.from_error(failure, buffer.meta)
         return None
@@ -203,10 +205,10 @@ class ResultWriter:
             self._print(output, {**line, "error": error_fields(buffer)})
 
     def _tell_errors(self) -> None:
-        """Reports errors; of inputs with a result in every output once they have them all.
+        """Reports errors; with paired outputs, once the input has a result in every output.
 
-        What is told then is of inputs that are done: ``--resume`` notes how many errors those had,
-        while one output may be a hundred results ahead of another.
+        One output may be a hundred results ahead of another. Reported errors must belong to
+        finished inputs, because ``--resume`` notes their number.
         """
         through = min(self.counts.values()) if self._is_paired else math.inf
         told = [error for error in self._untold if error[0] < through]
@@ -237,7 +239,7 @@ class ResultWriter:
         return {**line, "data": self._data(buffer, is_picture), "meta": show_value(meta)}
 
     def _is_known(self, index: int) -> bool:
-        """Notes an input that has failed; True if another output has told of it."""
+        """Notes a failed input; returns whether another output has reported the failure."""
         if not self._is_paired:
             return False
         through = min(self.counts.values())
@@ -248,24 +250,27 @@ class ResultWriter:
 
     @property
     def has_parts(self) -> bool:
-        """Tells whether results wait for others to be written with."""
+        """Whether an output is written in parts."""
         return bool(self._tables)
 
     @property
     def is_full(self) -> bool:
-        """Tells whether so many wait that they should be written."""
+        """Whether enough results wait to be written."""
         return any(table.is_full for table in self._tables.values())
 
     def write_parts(self, count: int) -> dict[str, int]:
-        """Writes the first results that wait, of each output that has some; returns once durable.
+        """Writes the first waiting results of each output in parts; returns once durable.
+
+        Args:
+            count: Number of results of each output.
 
         Returns:
-            By output, the parts that there are then.
+            Output -> number of its parts now.
         """
         return {port: table.write(count) for port, table in self._tables.items()}
 
     def size(self, output: str) -> int:
-        """Returns the bytes of an output's file, or the results in its folder; else 0."""
+        """Returns the bytes of an output's file, or the number of results in its folder, or 0."""
         file = self._files.get(output)
         return self._saved.get(output, 0) if file is None else file.tell()
 
@@ -289,7 +294,7 @@ class ResultWriter:
     def _tell_short(self) -> None:
         self._is_short_told = True
         self._note(
-            "large values stand in short in JSON lines; --full writes them whole, --output DIR/ a "
+            "JSON lines have large values in short form; --full writes them whole, --output DIR/ a "
             "file each"
         )
 
@@ -298,8 +303,8 @@ class ResultWriter:
         file = self._files.get(output)
         with self._on_written(output, "standard output" if file is None else file.name):
             if file is None:
-                sys.stdout.flush()  # what units have printed
-                file = sys.stdout.buffer  # JSON is UTF-8, whatever the terminal takes
+                sys.stdout.flush()  # the prints of units
+                file = sys.stdout.buffer  # JSON is UTF-8, in any locale
             file.write(data)
             file.flush()
 
@@ -308,7 +313,7 @@ class ResultWriter:
         try:
             yield
         except BrokenPipeError:
-            raise  # whoever read it has gone
+            raise  # the reader of the pipe has gone
         except OSError as error:
             text, _ = self._texts.get(output, ("-", ""))
             raise ConfigError(
@@ -324,15 +329,15 @@ def _is_folder(where: str) -> bool:
 
 
 def _make_folder(folder: Path, text: str) -> Path:
-    """Makes a folder, where it is not there yet."""
+    """Makes a folder, unless present."""
     with explain_os_error(f"--output {text}: cannot make the folder {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
 def _open(path: Path, text: str, size: int | None) -> BinaryIO:
-    """Opens a file anew, or behind ``size`` bytes of it, cutting off what follows them."""
-    anew = "to begin anew, remove the list that --resume names"
+    """Opens a new file, or an existing file truncated to ``size`` bytes."""
+    anew = "to start again, remove the list that --resume names"
     with explain_os_error(f"--output {text}: cannot write {path}"):
         if not size:
             return path.open("wb")
@@ -355,13 +360,13 @@ def _open(path: Path, text: str, size: int | None) -> BinaryIO:
 
 
 def targets_of(texts: Sequence[str], outputs: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Reads ``--output PORT=FILE|DIR|-``.
+    """Parses ``--output PORT=FILE|DIR|-``.
 
     Returns:
-        By output what was given, and the file or folder in it.
+        Output -> the argument, and the file or folder in it.
 
     Raises:
-        ArgumentError: the graph has no such output, or it is named twice.
+        ArgumentError: The graph has no such output, or an output is named twice.
     """
     found: dict[str, tuple[str, str]] = {}
     for text in texts:

@@ -1,10 +1,22 @@
-"""Which parts of a graph run on other machines: found, proved to be possible, cut out. Pure.
+"""The partitions of a graph: parts that run on other machines. All functions are pure.
 
 ``input -> decode -> mean [placement=gpu] -> infer [placement=gpu] -> output`` has one partition,
-``mean -> infer``. It becomes a graph of its own, with an input for what comes from ``decode`` and
-an output for what goes to ``output``; and the graph in front has one node ``mean`` in its place,
-which is a normal unit: each row that enters gives one row on each output. So order, matching,
-sessions and errors stay with the graph in front, and rows at any depth are rows.
+``mean -> infer``. It becomes a graph of its own, with an input for the rows of ``decode`` and an
+output for the rows to ``output``. In the local graph, one remote node ``mean`` takes its place. The
+remote node is a normal unit: each row that enters gives one row at each output. Order, matching,
+sessions and errors therefore stay with the local graph. Rows of expanded streams cross like others.
+
+A call of a remote node needs a row at every input before it returns any output. A placement is
+valid if no call can wait for its own result. Two examples break that rule, and the third keeps it:
+
+1. ``decode -> track -> draw`` and ``decode -> draw``, with ``decode`` and ``draw`` on ``gpu``. The
+   second edge joins them to one partition. Its call needs a row of ``track``, which needs a row of
+   ``decode`` from the same call. `_check_convex` finds this way out and back in.
+2. ``a -> b``, ``a -> d``, ``c -> d`` and ``c -> b``, with ``a``, ``b`` on ``gpu`` and ``c``, ``d``
+   on ``big``. Each partition is valid alone, but the remote nodes ``a`` and ``c`` feed each other.
+   `front_of` finds this cycle.
+3. The same without a placement for ``d``. The local graph has the order ``c``, ``a``, ``d``. Every
+   call waits only for earlier nodes in this order, so a deadlock is impossible.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence

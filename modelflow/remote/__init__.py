@@ -1,9 +1,9 @@
-"""Parts of a graph on other machines, or in other processes: a far part is a node.
+"""Execution of parts of a graph on other machines, or in other processes.
 
-The graph in front has a `RemoteUnit` in the place of each part that is placed; a `Pool` of
-`Replica` answers its batches. A replica runs the part as an ordinary flow. What a replica is, and
-where, a `PlacementEngine` knows: processes of this machine (`ProcessEngine`), or actors of a Ray
-cluster (`modelflow.remote.ray`).
+The local graph has a remote node (`RemoteUnit`) in the place of each part with a placement. A
+`Pool` of `Replica` objects processes the batches of that node. A replica runs the part as an
+ordinary flow. A `PlacementEngine` makes the replicas: processes of this machine (`ProcessEngine`),
+or actors of a Ray cluster (`modelflow.remote.ray`).
 """
 
 from modelflow.remote.engine import PlacementEngine

@@ -1,6 +1,6 @@
-"""A replica that is reached by channels: one for each batch that may be under way, and one more.
+"""A replica that is connected by channels.
 
-By that one it is asked what its nodes have done.
+Each batch in flight has a channel, and one more channel carries the requests for reports.
 """
 
 import contextlib
@@ -17,54 +17,54 @@ from modelflow.remote.message import Answers, Rows
 from modelflow.remote.replica import NotSendableError, Replica, Report, ReportSender
 from modelflow.runtime.clock import SYSTEM_CLOCK
 
-# Seconds without a sign of life after which a replica is lost; it gives one a second. One whose
-# unit holds the interpreter's lock gives none, which few do for so long.
+# Seconds without a sign of life after which a replica is lost. A replica sends a sign each second,
+# unless its unit holds the interpreter lock. Few units hold it for so long.
 _SILENCE = 30.0
 _LEAST = 0.001
 
 
 class ChannelReplica(Replica):
-    """Sends batches by channels whose other side runs `replica_process.answer_all`."""
+    """A replica behind channels, whose other ends run `replica_process.answer_all`."""
 
     def __init__(self, placement: PlacementConfig) -> None:
-        """Begins without channels."""
+        """Makes a replica without channels."""
         self._placement = placement
         self._lock = threading.Lock()
         self._channels: list[Channel] = []
         self._free: list[Channel] = []
         self._reporting = ReportSender()
         self._ended = threading.Event()
-        self._hung = ""  # how it was seen to hang
+        self._hung = ""  # a description of the hang, if the replica hung
 
     @property
     @abstractmethod
     def _who(self) -> str:
-        """What it is, for people."""
+        """The replica's name for messages."""
 
     @abstractmethod
     def _describe_end(self) -> str:
-        """Returns what is known of its end."""
+        """Returns a description of the replica's end, as far as known."""
 
     def reason(self) -> str:
-        """Says why it was lost, as far as is known; see `Replica.reason`."""
+        """Returns the reason of the loss, as far as known; see `Replica.reason`."""
         return self._hung or self._describe_end()
 
     def _kill_hung(self) -> None:
-        """Ends it: it is there and does nothing."""
+        """Kills the replica, which exists but makes no progress."""
         self.kill()
 
     @property
     def _is_over(self) -> bool:
-        """It is to end, or has ended."""
+        """Whether the replica has ended, or was told to end."""
         return self._ended.is_set()
 
     @property
     def _channel_count(self) -> int:
-        """How many channels there are to it."""
+        """The number of channels to the replica."""
         return self._placement.in_flight + 1
 
     def _use(self, channels: Sequence[Channel]) -> None:
-        """Has batches go through channels, and what it is asked about itself through the last."""
+        """Sets the channels: the last channel for reports, all others for batches."""
         *others, last = channels
         with self._lock:
             self._channels = others
@@ -72,11 +72,11 @@ class ChannelReplica(Replica):
         self._reporting.use(last)
 
     def _leave(self, timeout: float) -> None:
-        """Tells the other side that no more will come; no call is under way."""
+        """Tells the replica that no more batches will come; no call may be in flight."""
         for channel in self._channels:
-            with contextlib.suppress(OSError):  # it has ended, or hangs
+            with contextlib.suppress(OSError):  # the replica has ended, or hangs
                 channel.send(None, timeout)
-        self._reporting.end()  # a report that nobody has taken may fill it
+        self._reporting.end()  # not a message: an unread report may fill this channel
 
     def _close_channels(self) -> None:
         self._reporting.close()
@@ -85,16 +85,16 @@ class ChannelReplica(Replica):
         self._channels = []
 
     def report(self, timeout: float) -> Report | None:
-        """Asks it what its nodes have done; see `Replica.report`."""
+        """Requests the statistics of the replica's nodes; see `Replica.report`."""
         return self._reporting.report(timeout)
 
     def is_alive(self) -> bool:
-        """Tells whether the other side has not ended."""
+        """Returns whether the replica has not ended, as far as known."""
         with self._lock:
             return not self._is_over and not (self._free and self._free[-1].has_ended())
 
     def call(self, rows: Rows, timeout: float | None) -> Answers:
-        """Has a batch worked on; see `Replica.call`."""
+        """Sends a batch and returns its answers; see `Replica.call`."""
         with self._lock:
             channel = None if self._is_over else self._free.pop()
         if channel is None:
@@ -122,10 +122,10 @@ class ChannelReplica(Replica):
         return found
 
     def _receive(self, channel: Channel, timeout: float | None) -> Answers | Exception:
-        """Waits for an answer; returns it, or what was raised.
+        """Waits for the answers, and returns them or the exception of the replica.
 
         Raises:
-            TimeoutError: there is no sign of life, or nothing was done within the time.
+            TimeoutError: No sign of life came, or no row was done within the time.
         """
         limit = math.inf if timeout is None else timeout
         due = SYSTEM_CLOCK.now() + limit
@@ -139,14 +139,14 @@ class ChannelReplica(Replica):
                     raise self._silence(timeout if left < _SILENCE else None) from error
                 if message is True:
                     due = SYSTEM_CLOCK.now() + limit
-        except MessageError as error:  # a value's class cannot be found here, say
+        except MessageError as error:  # for example, this process cannot import a value's class
             text = f"an answer cannot be read here: {error}"
             return NotSendableError(text)
         answer: Answers | Exception = message[1]
         return answer
 
     def _silence(self, timeout: float | None) -> TimeoutError:
-        """Returns how it has hung; None: there was no sign of life."""
+        """Returns the error of a hang; with None, the replica sent no sign of life."""
         if timeout is None:
             return TimeoutError(f"has given no sign of life for {_SILENCE:g} s")
         name = self._placement.name

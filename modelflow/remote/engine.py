@@ -1,4 +1,4 @@
-"""What makes replicas, and keeps those that run the same together."""
+"""The engine that makes replicas, and shares them between flows with the same parts."""
 
 import threading
 from abc import ABC, abstractmethod
@@ -12,29 +12,30 @@ from modelflow.remote.replica import Replica
 
 
 class PlacementEngine(ABC):
-    """A place where replicas run: processes of this machine, a cluster.
+    """A place where replicas run, such as the processes of this machine, or a cluster.
 
-    Flows whose graphs have the same parts, placed by one engine, share their replicas: the batches
-    of all of them meet there.
+    Flows share their replicas if their graphs have the same parts and are placed by the same
+    engine. Their batches can then meet in the same replica.
     """
 
     def __init__(self) -> None:
-        """Begins without replicas."""
+        """Starts without replicas."""
         self._lock = threading.Lock()
         self._pools: WeakKeyDictionary[Pool, tuple[Part, ...]] = WeakKeyDictionary()
 
     @abstractmethod
     def replica(self, placement: PlacementConfig, parts: Sequence[Part], number: int) -> Replica:
-        """Makes a replica that runs ``parts``; starts nothing.
+        """Makes a replica that runs ``parts``; does not start the replica.
 
         Args:
-            placement: What each of them has.
-            parts: What it runs.
-            number: From 0 on, one for each that runs at the same time.
+            placement: The settings of the replica.
+            parts: The parts that the replica runs.
+            number: The number of the replica, from 0. Replicas that run at the same time have
+                different numbers.
         """
 
     def pool(self, placement: PlacementConfig, parts: Sequence[Part]) -> Pool:
-        """Returns the replicas of a placement; the same for the same parts."""
+        """Returns the replicas of a placement; equal parts have the same pool."""
         with self._lock:
             for pool, theirs in self._pools.items():
                 if pool.placement == placement and theirs == tuple(parts):

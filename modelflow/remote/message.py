@@ -1,7 +1,7 @@
-"""What crosses to a replica and back: rows, and what has become of each.
+"""The messages to a replica and back: rows, and the result of each row.
 
-Arrays are not stacked: whatever carries a message takes them as they are, out of band. An error
-crosses as what it says, never as a class of somebody's (`modelflow.ipc.cause`).
+Arrays are not stacked. The channel carries each array as it is, out of band. An error is sent as
+its message, and not as an instance of an exception class (`modelflow.ipc.cause`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,14 +20,14 @@ Column = tuple[list[Any], list[Meta]]
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A batch on its way.
+    """A batch that is sent to a replica.
 
     Attributes:
-        part: The far node that sends it.
+        part: The remote node that sends the batch.
         columns: For each input of the part, the data and the meta of each row.
-        remaining: How many seconds each row has left; None: any. (No time of a clock: machines
-            need not agree on that.)
-        watched: The rows of which is to be told what is done for them, by their places.
+        remaining: Seconds until the deadline of each row; None without a deadline. A duration and
+            no time, because the clocks of machines may differ.
+        watched: The places of the rows whose calls are to be reported.
     """
 
     part: str
@@ -51,10 +51,10 @@ class Fault:
     """An error in the place of a row's data.
 
     Attributes:
-        message: What the unit said, of ``node``.
-        node, unit, phase, is_refusal, session, where: As `FlowUnitError` has them.
-        is_late: A deadline has passed.
-        cause: What the unit raised; None: it has raised nothing.
+        message: The message of the unit of ``node``.
+        node, unit, phase, is_refusal, session, where: The same as in `FlowUnitError`.
+        is_late: Whether a deadline has passed.
+        cause: The exception of the unit; None if the unit raised none.
     """
 
     message: str
@@ -68,7 +68,7 @@ class Fault:
     cause: Cause | None = None
 
     def error(self) -> FlowUnitError:
-        """Returns the error as the flow in front has it: it names the node inside the part."""
+        """Returns the error for the local flow, with the name of the node inside the part."""
         error = FlowUnitError(
             describe_error(DeadlineExceeded(self.message)) if self.is_late else self.message,
             node=self.node,
@@ -86,19 +86,19 @@ class Fault:
 
 
 class Several(NamedTuple):
-    """What an output has got of one row, where that may be none or many."""
+    """All buffers of an output for one row, where a row can have any number of them."""
 
     data: list[Any]
     metas: list[Meta]
 
 
 class Done(NamedTuple):
-    """What one call of a unit did for a row that is watched.
+    """A call of a unit for a watched row.
 
     Attributes:
         row: The place of the row in its batch.
-        call: Its times are seconds since the batch had come; its error is ``fault``.
-        fault: Why the row has failed there; None: it has not.
+        call: The call, with times in seconds since the batch arrived, and without its error.
+        fault: The error of the row in this call; None if the row did not fail.
     """
 
     row: int
@@ -108,13 +108,13 @@ class Done(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What has become of a batch.
+    """The results of a batch.
 
     Attributes:
         columns: For each output of the part, the data (or `Fault`) and the meta of each row.
-        seconds: From when the batch had come to these answers.
-        under_way: How many other batches the replica had when it answered, of whomever.
-        done: What was done for rows that are watched.
+        seconds: Seconds from the arrival of the batch to these answers.
+        under_way: Number of other batches in the replica at that time, of all its users.
+        done: The calls for the watched rows.
     """
 
     columns: Mapping[str, Column]
@@ -124,12 +124,12 @@ class Answers:
 
 
 def rows_of(part: str, inputs: Mapping[str, Sequence[Buffer]], now: float) -> Rows:
-    """Returns a batch as it crosses.
+    """Returns the portable form of a batch.
 
     Args:
-        part: The far node.
-        inputs: What the unit was given.
-        now: The clock's time, for the deadlines of the buffers.
+        part: The remote node.
+        inputs: The inputs of the unit.
+        now: The time of the clock, to compute the time until the deadlines.
     """
     remaining = [_remaining(part, row, now) for row in zip(*inputs.values(), strict=True)]
     return Rows(part, {port: column_of(buffers) for port, buffers in inputs.items()}, remaining)
@@ -138,22 +138,22 @@ def rows_of(part: str, inputs: Mapping[str, Sequence[Buffer]], now: float) -> Ro
 def _remaining(part: str, row: Sequence[Buffer], now: float) -> float | None:
     errors = (buffer.error for buffer in row if buffer.error is not None)
     if any(one.node == part and isinstance(one.__cause__, DeadlineExceeded) for one in errors):
-        return 0.0  # units inside that are given errors may go on with it, late as it is
+        return 0.0  # late here, and late inside: units there that accept errors still get the row
     due = min((b._deadline for b in row if b._deadline is not None), default=None)
     return None if due is None else max(0.0, due - now)
 
 
 def column_of(buffers: Sequence[Buffer]) -> Column:
-    """Returns data and meta of buffers; those in error have a `Fault`.
+    """Returns data and meta of buffers; a buffer in error has a `Fault` as data.
 
-    A meta that buffers share is one object in it, and so crosses once.
+    Buffers may share a meta. It stays one object in the column, and is then sent once.
     """
     data = [sendable(b.to("cpu").data) if b.error is None else fault_of(b.error) for b in buffers]
     return data, [buffer._meta or None for buffer in buffers]
 
 
 def fault_of(error: FlowUnitError) -> Fault:
-    """Returns an error as it crosses."""
+    """Returns the portable form of an error."""
     is_late = isinstance(error.__cause__, DeadlineExceeded)
     said = str(error.__cause__) if is_late else error.message
     return Fault(
@@ -170,7 +170,7 @@ def fault_of(error: FlowUnitError) -> Fault:
 
 
 def buffers_of(column: Column) -> list[Buffer]:
-    """Returns the buffers of a column that has crossed."""
+    """Returns the buffers of a received column."""
     return [_buffer(data, meta) for data, meta in zip(*column, strict=True)]
 
 
@@ -184,8 +184,8 @@ def portable(answers: Answers, pickled: Callable[[Any], object]) -> Answers:
     """Returns answers with an error in the place of each value that cannot be sent.
 
     Args:
-        answers: What has become of a batch.
-        pickled: As `Channel.pickle_message`.
+        answers: The results of a batch.
+        pickled: Pickles a value, as `Channel.pickle_message`.
     """
     columns: dict[str, Column] = {}
     for output, (data, metas) in answers.columns.items():
@@ -197,7 +197,7 @@ def portable(answers: Answers, pickled: Callable[[Any], object]) -> Answers:
     return replace(answers, columns=columns)
 
 
-# What can be sent, whatever it holds.
+# Types of which every value can be sent.
 _PLAIN = (bytes, str, int, float, bool, type(None), Fault)
 
 

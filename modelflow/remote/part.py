@@ -1,4 +1,4 @@
-"""A part of a graph where it runs: what is sent there, and the flow that answers."""
+"""A part of a graph: its portable form, and the flow that runs the part."""
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
@@ -34,19 +34,19 @@ from modelflow.stream_io.request import Request, submit
 if TYPE_CHECKING:
     from modelflow.buffer import Buffer
 
-# Seconds between two signs of life; where rows are done, between two that say so.
+# Seconds between two signs of life, and between two signs while rows are being done.
 _ALIVE = 1.0
 _MOVED = 0.25
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a graph as it is sent to where it runs: what was written, and no object of it.
+    """The portable form of a part: its configuration, without objects of the graph.
 
     Attributes:
-        name: The far node.
-        config: A graph of its own.
-        units: Flow units that only the caller's code knows.
+        name: The remote node.
+        config: The configuration of the part as a graph of its own.
+        units: Flow units that are defined only in the caller's code.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Part:
     units: tuple[Any, ...] = ()
 
     def move(self, folder: Path, manifest: Manifest) -> "Part":
-        """Returns a part of an archive's graph where the archive is unpacked on another machine."""
+        """Returns the part with paths into an archive that was unpacked on another machine."""
         config = replace(
             self.config,
             path=folder / manifest.graph,
@@ -64,14 +64,14 @@ class Part:
 
 
 def part_of(partition: Partition, units: Sequence[Any]) -> Part:
-    """Returns a partition as it is sent.
+    """Returns the portable form of a partition.
 
     Args:
         partition: The partition.
-        units: Flow units that only the caller's code knows.
+        units: Flow units that are defined only in the caller's code.
 
     Raises:
-        PlanError: its graph was not read from anything that can be sent.
+        PlanError: The graph was made in code, and has no configuration to send.
     """
     graph = partition.graph
     written = {node.name: node for node in graph.config.nodes}
@@ -95,7 +95,7 @@ def part_of(partition: Partition, units: Sequence[Any]) -> Part:
     path = graph.config.path
     config = replace(
         graph.config,
-        path=None if path is None else path.absolute(),  # it may run in another folder
+        path=None if path is None else path.absolute(),  # its process may have another folder
         nodes=tuple(nodes),
         edges=tuple(edges),
         profile={},
@@ -109,7 +109,7 @@ def part_of(partition: Partition, units: Sequence[Any]) -> Part:
 
 
 class _Batch:
-    """A batch that has come; the thread that answers it counts how many rows are not done."""
+    """A received batch, with the number of rows that are not done."""
 
     def __init__(self, left: int) -> None:
         self.remaining = left
@@ -118,7 +118,7 @@ class _Batch:
 
 
 class _RowWatcher:
-    """Notes what units do for a row, for those who watch it in front."""
+    """Records the calls of units for a row that is watched in the local flow."""
 
     def __init__(self, batch: _Batch, row: int) -> None:
         self._batch, self._row = batch, row
@@ -132,27 +132,27 @@ class _RowWatcher:
         self._batch.done.append(Done(self._row, call, fault))
 
     def over(self) -> None:
-        """It is answered with its batch."""
+        """Does nothing, because the row is answered with its batch."""
 
 
 class PartFlow:
-    """A part that runs. Safe to use from several threads: their batches share those inside."""
+    """A running part; safe for several threads, whose rows can share batches inside."""
 
     def __init__(self, flow: Flow) -> None:
-        """Takes the flow of the part's graph; starts nothing."""
+        """Stores the flow of the part's graph; does not start the flow."""
         self._flow = flow
         self._outputs = flow.graph.outputs
         origin = find_origins(flow.graph).get("")
         self._single = origin.single_outputs if origin is not None else frozenset(self._outputs)
-        # In the order in which they came.
+        # In the order of arrival.
         self._batches: dict[_Batch, None] = {}
 
     @classmethod
     def of(cls, part: Part) -> Self:
-        """Reads and checks a part that was sent here.
+        """Reads and checks a part that was received.
 
         Raises:
-            ModelflowError: it cannot run here.
+            ModelflowError: The part cannot run in this process.
         """
         return cls(Flow(part.config, units=part.units))
 
@@ -160,32 +160,33 @@ class PartFlow:
         """Opens every unit.
 
         Raises:
-            FlowFailed: a unit did not open.
+            FlowFailed: A unit did not open.
         """
         self._flow.start()
         return self
 
     def stop(self) -> None:
-        """Ends it at once; batches that are under way are answered with errors."""
+        """Stops the part at once; batches in flight are answered with errors."""
         self._flow.stop(drain=False)
 
     def figures(self) -> dict[str, NodeStats]:
-        """Returns what each of its nodes has done."""
+        """Returns the statistics of each node."""
         return dict(self._flow.stats())
 
     def answer(self, rows: Rows, sign: Callable[[bool], None] | None = None) -> Answers:
-        """Has a batch worked on: each row by itself, so that batches are made anew inside.
+        """Processes a batch, each row as its own request.
 
-        A row that is past its deadline is an error and reaches no unit.
+        The flow then forms its own batches from the rows of all callers. A row whose deadline has
+        passed gets an error and reaches no unit.
 
         Args:
             rows: The batch.
-            sign: Called at least once a second, with whether something has been done meanwhile
-                that the batch waits for.
+            sign: Called at least once a second. The argument says whether a row was done since the
+                last call that the batch waits for.
 
         Raises:
-            PartEndedError: a unit has ended the flow.
-            StreamClosed: the flow was stopped, or has failed in another way.
+            PartEndedError: A unit has ended the flow.
+            StreamClosed: The flow was stopped, or has failed in another way.
         """
         batch = _Batch(len(rows))
         self._batches[batch] = None
@@ -201,7 +202,7 @@ class PartFlow:
         return Answers(columns, passed, len(self._batches), done=tuple(batch.done))
 
     def _ahead(self, batch: "_Batch") -> int:
-        """Returns how many rows are not done of a batch, and of those that came before it."""
+        """Returns the number of unfinished rows of a batch and of all earlier batches."""
         total = 0
         for other in list(self._batches):
             total += other.remaining
@@ -230,7 +231,7 @@ class PartFlow:
             requests[row].watch(_RowWatcher(batch, row))
         try:
             self._see_through(requests, batch, events, sign)
-        except BaseException:  # nobody wants them any more, or nobody can do them
+        except BaseException:  # the caller has gone, or the flow has ended
             for request in requests:
                 request.cancel()
             raise
@@ -238,7 +239,7 @@ class PartFlow:
         return {output: self._column(output, answers) for output in self._outputs}
 
     def _column(self, output: str, answers: Sequence[Mapping[str, Sequence["Buffer"]]]) -> Column:
-        """Returns what an output has got of each row."""
+        """Returns the results of an output for each row."""
         if output in self._single:
             return column_of([buffer for answer in answers for buffer in answer[output]])
         return [Several(*column_of(answer[output])) for answer in answers], [None] * len(answers)
@@ -250,7 +251,7 @@ class PartFlow:
         events: "SimpleQueue[bool]",
         sign: Callable[[bool], None] | None,
     ) -> None:
-        """Submits requests, and waits until all are over: ``events`` has a True for each."""
+        """Submits requests and waits for all of them; ``events`` gets a True for each end."""
         has_room = partial(events.put, False)
         unsent = submit(self._flow.scheduler, requests, has_room)
         before, signed = self._ahead(batch), SYSTEM_CLOCK.now()
@@ -268,7 +269,7 @@ class PartFlow:
                 before, signed = now, SYSTEM_CLOCK.now()
 
     def _find_end_message(self) -> str:
-        """Returns what a unit said that has ended the flow; "": none has."""
+        """Returns the message of the unit that ended the flow, or "" if none did."""
         try:
             self._flow.stop(drain=False)
         except FlowFailed as failure:
@@ -279,10 +280,10 @@ class PartFlow:
 
 
 def start_parts(parts: Sequence[Part]) -> dict[str, PartFlow]:
-    """Opens every unit of some parts; returns what runs, by the names of the parts.
+    """Opens every unit of some parts; returns the running parts by name.
 
     Raises:
-        ModelflowError: one of them cannot run here; none does.
+        ModelflowError: A part cannot run in this process. All parts are stopped again.
     """
     found: dict[str, PartFlow] = {}
     try:
@@ -295,6 +296,6 @@ def start_parts(parts: Sequence[Part]) -> dict[str, PartFlow]:
 
 
 def stop_all(parts: Mapping[str, PartFlow]) -> None:
-    """Ends parts at once."""
+    """Stops parts at once."""
     for part in parts.values():
         part.stop()

@@ -1,13 +1,18 @@
-"""From a graph to the graph in front of its remote parts, placed by name or as a whole.
+"""Placement of a graph's nodes on replicas, by the nodes' attributes or as a whole.
 
-Where items have nothing to do with one another, each replica runs the whole graph: in front are its
-inputs and outputs and one far node, and each item is a request of its own in whichever replica has
-room. Conditions, loops and whatever an expand begins run there as here. What an output gets of an
-item, none or many, crosses as one value, which a node behind the far one spreads out again, so that
-results are in the order of the items.
+If the items of a graph are independent, each replica runs the whole graph (`whole`). The local
+graph then has only its inputs and outputs and one remote node. Each item is a request to a replica
+with room. Conditions, loops and expanded streams run inside the replica. An output may have any
+number of results for an item. They return as one value, which a local node spreads out again, and
+so results keep the order of the items.
 
-Where a node sees one item after another (a stream unit, a sink, a source, one that is called stream
-by stream) it stays in front, and all others are placed, as far as that is possible.
+Some nodes see one item after another: stream units, sinks, sources, and units that are called
+stream by stream. Such nodes stay in the local graph, and the others are placed as far as possible
+(`spread`). Example: ``decode -> track -> draw`` and ``decode -> draw``, with ``track`` a stream
+unit. The first attempt places ``decode`` and ``draw``. `find_partitions` refuses the placement with
+a finding at ``decode``, because of the way out and back in over ``track``. The second attempt keeps
+``decode`` local and places ``draw`` alone, which is valid. Each attempt keeps another node local,
+so the search ends.
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,7 +38,7 @@ from modelflow.unit.unit import Context, FlowUnit
 
 
 def nodes_in_order(graph: Graph) -> tuple[str, ...]:
-    """Returns the nodes for whose sake the items of a graph go one after another; none: ()."""
+    """Returns the nodes that must see the items of a graph in order."""
     scopes = graph.scopes.inputs
     return tuple(
         node.name
@@ -41,14 +46,14 @@ def nodes_in_order(graph: Graph) -> tuple[str, ...]:
         if (spec := node.spec) is not None
         and (
             spec.is_source
-            or not graph.edges_from(node.name)  # an error that comes there is told of
+            or not graph.edges_from(node.name)  # a sink, whose errors are logged
             or ((spec.kind.may_keep or spec.kind.is_per_stream) and len(scopes[node.name]) == 1)
         )
     )
 
 
 def is_by_item(graph: Graph) -> bool:
-    """Tells whether the items of a graph are requests of their own, each with all its inputs."""
+    """Returns whether each item of a graph is an independent request with all inputs."""
     ways = successors_of(graph.nodes, graph.edges)
     return not nodes_in_order(graph) and all(
         reach(ways, [name]).issuperset(graph.outputs) for name in graph.inputs
@@ -56,14 +61,14 @@ def is_by_item(graph: Graph) -> bool:
 
 
 def spread(graph: Graph, placement: PlacementConfig) -> tuple[Graph, tuple[Partition, ...]]:
-    """Places everything of a graph that can be, but the nodes in order.
+    """Places every node that can be placed, except the nodes that need items in order.
 
     Args:
-        graph: Places nothing.
-        placement: Where.
+        graph: A graph without placements.
+        placement: The placement for the nodes.
 
     Returns:
-        The graph that says so, and its partitions.
+        The graph with the placement in its nodes, and its partitions.
     """
     here = set(nodes_in_order(graph))
     while True:
@@ -87,20 +92,20 @@ def spread(graph: Graph, placement: PlacementConfig) -> tuple[Graph, tuple[Parti
 def whole(
     graph: Graph, engine: PlacementEngine, placement: PlacementConfig, units: Iterable[Any] = ()
 ) -> Graph:
-    """Returns a graph for `Flow` whose items go through replicas of a whole graph.
+    """Returns a graph for `Flow` that sends each item to a replica of a whole graph.
 
     Args:
-        graph: Places nothing, and `is_by_item`.
-        engine: Where the replicas run.
-        placement: How many there are, what each takes, how it is asked.
-        units: Flow units that only the caller's code knows. They are sent to the replicas.
+        graph: A graph without placements, for which `is_by_item` is true.
+        engine: The engine that runs the replicas.
+        placement: The settings of the replicas.
+        units: Flow units that are defined only in the caller's code; they are sent to the replicas.
 
     Raises:
-        PlanError: the graph has no text that could be sent.
+        PlanError: The graph was made in code, and has no configuration to send.
     """
     part = _part(graph, placement)
     spec = remote_spec(part, engine.pool(placement, [part_of(part, tuple(units))]))
-    # An error that comes in goes the way that it goes here, which not every output may lie on.
+    # An input in error is sent as well. The graph decides which outputs get the error.
     settings = replace(part.settings, is_exception_visible=True)
     far = Node(part.name, Role.FLOWUNIT, spec, config=spec.configure({}), settings=settings)
     single = find_origins(graph)[""].single_outputs
@@ -119,7 +124,7 @@ def whole(
 
 
 def _part(graph: Graph, placement: PlacementConfig) -> Partition:
-    """Returns a graph as one part."""
+    """Returns the whole graph as one partition."""
     entries = [
         Entry(name, (), tuple(edge.target for edge in graph.edges_from(name)))
         for name in graph.inputs
@@ -139,7 +144,7 @@ def _free(name: str, taken: Iterable[str]) -> str:
 
 
 class _Spread(FlowUnit):
-    """Gives what an output has got of each item, one after the other."""
+    """A flow unit that emits the results of an output, item by item."""
 
     def process(self, ctx: Context) -> None:
         for buffer in ctx.input():
@@ -169,28 +174,28 @@ def placed(
     units: Iterable[Any] = (),
     default: PlacementConfig | None = None,
 ) -> Graph:
-    """Returns a graph for `Flow` whose placed nodes run where an engine runs them.
+    """Returns a graph for `Flow` whose placed nodes run in the replicas of an engine.
 
     ::
 
         with Flow(placed("graph.toml", ProcessEngine())) as flow:
             answer = flow.infer(jpeg)
 
-    What each node means does not change: order, sessions, errors, deadlines are as on one machine.
-    The replicas start with the flow and end with it.
+    The behaviour of nodes does not change: order, sessions, errors and deadlines are as on one
+    machine. The replicas start with the flow and end with it.
 
     Args:
-        source: As for `Flow`.
-        engine: Where the parts run.
-        overrides: As for `Flow`; not beside a `Graph`.
-        args: The same.
-        units: Flow units that only the caller's code knows. They are sent to the parts.
-        default: What runs a graph that places nothing: each replica the whole of it, or where
-            `nodes_in_order` are in it, what else can be placed; if nothing can, all runs here.
+        source: The graph, as for `Flow`.
+        engine: The engine that runs the parts.
+        overrides: As for `Flow`; not with a `Graph`.
+        args: As for `Flow`; not with a `Graph`.
+        units: Flow units that are defined only in the caller's code; they are sent to the parts.
+        default: The placement for a graph without placements. Each replica then runs the whole
+            graph. If the graph has `nodes_in_order`, only the other nodes are placed, or none.
 
     Raises:
-        ConfigError, GraphError: the graph is wrong, or what is placed cannot be cut out.
-        PlanError: nothing is placed, and there is no default.
+        ConfigError, GraphError: The graph is wrong, or the placed nodes cannot be cut out.
+        PlanError: No node has a placement, and `default` is None.
     """
     units = tuple(units)
     if isinstance(source, Graph):

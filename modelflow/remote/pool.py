@@ -1,7 +1,6 @@
-"""The replicas of one placement, as many as are needed: each has a `Slot`, which keeps it.
+"""The replicas of a placement, as many as needed, each kept running by a `Slot`.
 
-Calls are made on the callers' threads: each takes a place at a replica that is ready, and gives it
-back.
+A call runs on the caller's thread. It takes a place at a ready replica and gives it back.
 """
 
 import contextlib
@@ -22,33 +21,33 @@ from modelflow.runtime.stats import NodeStats
 logger = logging.getLogger(__name__)
 
 MESSAGE = 0.05
-"""Seconds that a replica is to work on what crosses together: some fifty times what a way costs."""
+"""Seconds of work for a replica in one batch: about fifty times the cost of the transfer."""
 
 TOLD = 1.0
-"""Seconds for which a replica counts as being as busy as it told when it answered."""
+"""Seconds for which the load in a replica's last answer is taken as its present load."""
 
 WAITED = 0.5
-"""Seconds that a call has waited for a place when another replica begins."""
+"""Seconds of waiting for a place after which another replica is started."""
 
-# Of what rows took before, what counts when more are done.
+# Weight of the earlier measurements in the mean time of a row.
 _KEPT = 0.8
-# Seconds after which who waits for the first replicas is told of it, then twice as many, ...
+# Seconds until the first warning about missing replicas; each further wait is twice as long.
 _TOLD_AFTER = 10.0
-# Seconds that a call waits for a replica that could not be started, where no time-out is set.
+# Seconds that a call waits for a replica that failed to start, if the placement has no time-out.
 _WITHOUT = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class PoolFigures:
-    """One moment of a pool.
+    """The state of a pool at one time.
 
     Attributes:
-        replicas: How many are ready.
-        starting: How many are about to be.
-        busy: Calls that are under way.
-        waiting: Calls that wait for a replica.
-        calls, rows: How many were answered.
-        lost: How many replicas were lost.
+        replicas: Number of ready replicas.
+        starting: Number of replicas that are starting.
+        busy: Number of calls in flight.
+        waiting: Number of calls that wait for a replica.
+        calls, rows: Numbers of answered calls and rows.
+        lost: Number of lost replicas.
     """
 
     replicas: int
@@ -62,16 +61,16 @@ class PoolFigures:
 
 @dataclass(eq=False, slots=True)
 class User:
-    """Who uses a pool: one far node of one flow."""
+    """A user of a pool: a remote node of a flow."""
 
     part: str = ""
-    """The far node."""
+    """The name of the remote node."""
     is_gone: bool = False
-    """It waits for nothing any more."""
+    """Whether the user has stopped waiting for replicas and answers."""
 
 
 class Pool:
-    """The replicas of one placement, shared by all far nodes that joined it."""
+    """The replicas of a placement, shared by all remote nodes that joined the pool."""
 
     def __init__(
         self,
@@ -79,12 +78,12 @@ class Pool:
         make: Callable[[int], Replica],
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """Starts nothing.
+        """Makes an empty pool.
 
         Args:
-            placement: How many there are, and how they are asked.
-            make: Makes a replica, not started, of a number from 0 on.
-            clock: Tells the time.
+            placement: The number of replicas, and the settings of calls.
+            make: Makes a replica with a number from 0, without starting it.
+            clock: The clock.
         """
         self.placement = placement
         self._clock = clock
@@ -101,8 +100,8 @@ class Pool:
             self._reports.has_gone,
         )
         self._slots: dict[int, Slot[Replica]] = {}
-        self._old: list[Slot[Replica]] = []  # whose threads end
-        self._users: dict[User, None] = {}  # who came first is first
+        self._old: list[Slot[Replica]] = []  # slots whose threads are ending
+        self._users: dict[User, None] = {}  # in the order of `join`
         self._is_closing = False
         self._grow_from = clock.now()
         self._row_seconds: dict[str, float] = {}
@@ -110,23 +109,23 @@ class Pool:
 
     @property
     def _is_over(self) -> bool:
-        """Nobody is left who waits for anything."""
+        """Whether every user has stopped waiting."""
         return all(user.is_gone for user in self._users)
 
     # -- users ----------------------------------------------------------------------------------
 
     def join(self, part: str = "") -> User:
-        """Takes part: the first one has the least number of replicas begin; waits for none.
+        """Adds a user; the first user starts the least number of replicas. Does not wait for them.
 
-        What could not start before is no failure of this user's: it waits for the next try.
+        A failed start before does not fail this user. The user waits for the next try.
 
         Args:
-            part: The far node.
+            part: The name of the remote node.
         """
         user = User(part)
         with self._changed:
             self._changed.wait_for(lambda: not self._is_closing)
-            if not self._users:  # what was done for those before is none of its figures
+            if not self._users:  # statistics of earlier users do not count for the new ones
                 self._reports.clear()
                 self._calls = self._rows = self._lost = 0
             self._users[user] = None
@@ -141,7 +140,7 @@ class Pool:
         """Waits until the least number of replicas is ready.
 
         Raises:
-            NoReplicaError: one did not start, or `abort` was called.
+            NoReplicaError: A replica did not start, or `abort` was called.
         """
         least = range(self.placement.replicas[0])
 
@@ -179,7 +178,7 @@ class Pool:
             return True
 
     def _tell_of_start(self, least: range) -> None:
-        """Says how many replicas are ready, and what those need that are not: it takes long."""
+        """Logs how many replicas are ready, and the resources that the others wait for."""
         with self._changed:
             late = [slot.replica for slot in self._slots.values() if not slot.is_ready]
             ready = sum(slot.is_ready for slot in self._slots.values())
@@ -190,7 +189,7 @@ class Pool:
         )
 
     def leave(self, user: User) -> None:
-        """Ends every replica when the last user leaves, and joins every thread."""
+        """Removes a user; the last user ends every replica and joins every thread."""
         with self._changed:
             self._users.pop(user, None)
             user.is_gone = True
@@ -214,10 +213,10 @@ class Pool:
                 self._changed.notify_all()
 
     def abort(self, user: User) -> None:
-        """Has a user wait no more; where that was the last one who did, every replica ends.
+        """Ends the waiting of a user; without other waiting users, every replica ends.
 
-        Those that work on something, or start, end at once; of the others the units are closed.
-        Where other users go on, calls of this one that are under way end as they would.
+        Replicas that are busy or starting are killed at once. The units of the others are closed.
+        If other users remain, the calls of this user in flight end normally.
         """
         with self._changed:
             user.is_gone = True
@@ -233,7 +232,7 @@ class Pool:
                 replica.kill()
 
     def figures(self) -> PoolFigures:
-        """Returns the figures of this moment."""
+        """Returns the state of the pool now."""
         with self._changed:
             slots = self._slots.values()
             return PoolFigures(
@@ -247,15 +246,14 @@ class Pool:
             )
 
     def reports(self, user: User, timeout: float) -> dict[str, dict[str, NodeStats]]:
-        """Returns what its replicas have done for a part: replica (or `GONE`) -> node -> figures.
+        """Returns the statistics of a part: replica (or `GONE`) -> node -> statistics.
 
-        Of several flows that have the part the first one is told: what they have done is counted
-        once.
+        Several flows may have the same part. Only the first flow gets the statistics, which are
+        then counted once.
 
         Args:
-            user: Whose part it is; it may have left.
-            timeout: Seconds in which they are to tell; of one that does not it is what it has told
-                before.
+            user: The user with the part; the user may have left.
+            timeout: Seconds to wait for reports. Late reports are replaced by earlier ones.
         """
         with self._changed:
             if next((one for one in self._users if one.part == user.part), user) is not user:
@@ -276,26 +274,26 @@ class Pool:
     def call(
         self, user: User, rows: Rows, *, is_alone: bool = False, patience: float | None = None
     ) -> Answers:
-        """Has a batch worked on by the replica that is least busy.
+        """Sends a batch to the least busy replica and returns the answers.
 
-        While one is ready, it waits for a place there as long as it takes; while none is, for what
-        a start may take, or, where that has failed, for the placement's time-out.
+        While a replica is ready, the call waits for a place without limit. While none is ready, it
+        waits for the start time-out. After a failed start it waits for the placement's time-out.
 
         Args:
-            user: Whose it is.
+            user: The user that sends the batch.
             rows: The batch.
-            is_alone: Nothing else may be under way there: so that who is lost with the replica is
-                whom to blame.
-            patience: Seconds to wait for a place at the most; None: any.
+            is_alone: Whether the batch must be the only one in its replica. If the replica is then
+                lost, the batch is the cause.
+            patience: The longest wait for a place in seconds; None for no limit.
 
         Raises:
-            ReplicaLostError: the replica was lost; the batch may have been worked on or not.
-            NoReplicaError: none was ready in time, or the user is gone.
-            NotSendableError: something in the batch cannot be sent.
-            PartEndedError: a unit there has ended the flow.
+            ReplicaLostError: The replica was lost. Its units may have processed the batch.
+            NoReplicaError: No replica was ready in time, or the user is gone.
+            NotSendableError: A value of the batch cannot be sent.
+            PartEndedError: A unit of the part has ended the flow.
         """
         with self._place(user, is_alone, patience) as slot:
-            assert slot.replica is not None  # it is ready
+            assert slot.replica is not None  # the slot is ready
             answers = slot.replica.call(rows, self.placement.timeout)
             with self._changed:
                 self._calls += 1
@@ -305,25 +303,26 @@ class Pool:
             return answers
 
     def _note_pace(self, rows: Rows, answers: Answers) -> None:
-        """Notes what a row has taken, where the replica did as much for others meanwhile.
+        """Updates the time of a row, for a replica that shares its time among all batches.
 
-        One that takes less counts at once: what came first may have waited for what is loaded.
+        A shorter time counts at once, because the first batches may have waited for data to load.
         """
         now = answers.seconds / max(1, len(rows)) / (answers.under_way + 1)
         before = self._row_seconds.get(rows.part, now)
         self._row_seconds[rows.part] = min(now, _KEPT * before + (1 - _KEPT) * now)
 
     def rows_at_once(self, part: str) -> int:
-        """Returns how many rows of a part take a replica `MESSAGE` seconds; 1: nobody knows yet.
+        """Returns how many rows keep a replica busy for `MESSAGE` seconds; 1 if unknown.
 
-        More would keep a replica busy while others have nothing to do, fewer cost a way each.
+        Larger batches keep one replica busy while others are idle. Smaller ones cost more
+        transfers.
         """
         seconds = self._row_seconds.get(part)
         return 1 if seconds is None else max(1, int(MESSAGE / max(seconds, 1e-9)))
 
     @contextlib.contextmanager
     def _place(self, user: User, is_alone: bool, patience: float | None) -> Iterator[Slot[Replica]]:
-        """Takes a place at a replica and gives it back."""
+        """Takes a place at a replica, and gives the place back at the end."""
         slot = self._take(user, is_alone, patience)
         is_lost = False
         try:
@@ -373,12 +372,12 @@ class Pool:
                 self._waiting -= 1
 
     def _remaining(self, waited: float, without: float, patience: float | None) -> float | None:
-        """Returns how long a call may still wait; None: until something changes.
+        """Returns how long a call may still wait, or None for no limit.
 
         Args:
-            waited: How long it has.
-            without: How long no replica has been ready.
-            patience: How long it may wait at the most.
+            waited: Seconds that the call has waited.
+            without: Seconds for which no replica was ready.
+            patience: The longest wait in seconds; None for no limit.
         """
         bounds = [] if patience is None else [patience - waited]
         if not any(slot.is_ready for slot in self._slots.values()):
@@ -388,10 +387,10 @@ class Pool:
         return min(bounds, default=None)
 
     def _free(self, is_alone: bool) -> Slot[Replica] | None:
-        """Returns the least busy replica that has room; None: none has.
+        """Returns the least busy replica that has room, or None.
 
-        Of all, and with what others have there as far as it has told: of two it would wait longer
-        (benchmarks/replica_choice.py).
+        It compares all replicas, with the load of other users from their last answers. A choice
+        between two random replicas makes calls wait longer (benchmarks/replica_choice.py).
         """
         most = self.placement.in_flight
         found = []
@@ -420,13 +419,13 @@ class Pool:
         )
 
     def _grow(self, waited: float) -> float | None:
-        """Begins one more replica, where a call has waited long enough and none is about to be.
+        """Starts another replica if a call has waited long enough and no replica is starting.
 
         Args:
-            waited: How long the call has waited for a place.
+            waited: Seconds that the call has waited for a place.
 
         Returns:
-            Seconds after which it is to be asked again; None: there may be no other one.
+            Seconds after which to try again, or None if no further replica is allowed or needed.
         """
         if len(self._slots) >= self.placement.replicas[1]:
             return None
@@ -435,17 +434,17 @@ class Pool:
             return left
         if all(slot.is_ready for slot in self._slots.values()):
             self._fill(next(n for n in range(len(self._slots) + 1) if n not in self._slots))
-        return None  # whoever waits is told when it is ready
+        return None  # the waiting call is woken when the replica is ready
 
     def _fill(self, number: int) -> None:
-        """Has a slot of a number begin."""
+        """Starts the slot with this number."""
         self._old = [slot for slot in self._old if slot.thread.is_alive()]
         is_extra = number >= self.placement.replicas[0]
         slot = self._slots[number] = Slot(number, self._terms, is_extra=is_extra)
         slot.thread.start()
 
     def _give_up(self, slot: Slot[Replica]) -> None:
-        """Has a slot be none any more; its thread ends soon."""
+        """Removes a slot whose thread will soon end."""
         if slot.failure is not None and slot.is_extra:
             self._grow_from = self._clock.now() + IDLE
         if self._slots.get(slot.number) is slot:

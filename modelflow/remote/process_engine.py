@@ -1,4 +1,4 @@
-"""Replicas that are processes of this machine."""
+"""An engine with replicas that are processes of this machine."""
 
 import pickle
 import sys
@@ -17,15 +17,17 @@ _ENTRY = "modelflow.remote.replica_process:main"
 
 
 class ProcessEngine(PlacementEngine):
-    """Runs parts in processes of this machine: for units in Python that need processors of their
-    own, for units that may crash, and to try out what is to run on a cluster.
+    """An engine that runs parts in processes of this machine.
+
+    Use it for units in Python that need their own processors, and for units that may crash. You can
+    also try a placement with it before you run it on a cluster.
     """
 
     _search_path: Sequence[str] = ()
 
     def pool(self, placement: PlacementConfig, parts: Sequence[Part]) -> Pool:
-        """Returns the processes of a placement; see `PlacementEngine.pool`."""
-        # Now: a library that another thread imports may change it for a moment.
+        """Returns the replicas of a placement; see `PlacementEngine.pool`."""
+        # Copied now, because an import in another thread may change the list for a moment.
         self._search_path = tuple(sys.path)
         return super().pool(placement, parts)
 
@@ -35,7 +37,7 @@ class ProcessEngine(PlacementEngine):
 
 
 class ProcessReplica(ChannelReplica):
-    """A process, and a channel to it for each batch that may be under way."""
+    """A replica in a process of this machine, with a channel for each batch in flight."""
 
     def __init__(
         self,
@@ -44,7 +46,7 @@ class ProcessReplica(ChannelReplica):
         number: int,
         search_path: Sequence[str],
     ) -> None:
-        """Stores what is to run."""
+        """Stores the parts; starts no process."""
         super().__init__(placement)
         self._parts = tuple(parts)
         self._number = number
@@ -52,7 +54,7 @@ class ProcessReplica(ChannelReplica):
         self._process: processes.ChildProcess | None = None
 
     def start(self, timeout: float) -> None:
-        """Starts the process and opens the parts there; see `Replica.start`."""
+        """Starts the process and opens the parts in the process; see `Replica.start`."""
         name = self._placement.name
         job = _pickle(self._parts, name)
         label = f"modelflow/{name}/{self._number}"
@@ -80,16 +82,16 @@ class ProcessReplica(ChannelReplica):
     @property
     def _who(self) -> str:
         process = self._process
-        assert process is not None  # it has started
+        assert process is not None  # `start` was called
         return f"process {process.pid}"
 
     def is_alive(self) -> bool:
-        """Tells whether the process has not ended."""
+        """Returns whether the process has not ended."""
         with self._lock:
             return not self._is_over and self._process is not None and self._process.is_alive
 
     def close(self) -> None:
-        """Has its units closed, and waits for its end."""
+        """Closes the units and waits for the end of the process."""
         self._leave(processes.END_TIMEOUT)
         with self._lock:
             self._ended.set()
@@ -99,7 +101,7 @@ class ProcessReplica(ChannelReplica):
             self._process.close()
 
     def kill(self) -> None:
-        """Ends the process at once."""
+        """Kills the process."""
         with self._lock:
             self._ended.set()
             if self._process is not None:
@@ -117,12 +119,12 @@ def _pickle(parts: Sequence[Part], name: str) -> bytes:
         return pickle.dumps(tuple(parts))
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         try:
-            import cloudpickle  # takes what was made in a notebook, or inside a function
+            import cloudpickle  # pickles units from a notebook, or from inside a function
         except ImportError:
             raise PlanError(
                 f"placement {name!r}: a flow unit that was given in code cannot be sent to another "
-                f"process ({error}); define it in a module, not inside a function, put it into a "
-                "folder of units, or install the package cloudpickle"
+                f"process ({error}). Define it in a module, not inside a function. Or put it into "
+                "a folder of units, or install the package cloudpickle"
             ) from error
         pickled: bytes = cloudpickle.dumps(tuple(parts))
         return pickled

@@ -1,8 +1,9 @@
-"""The far node: a normal unit whose batches are worked on by a replica.
+"""The remote node: a normal unit that sends its batches to replicas.
 
-What is lost with a replica is sent again (``retries``), so that every row has one result: first as
-it was; then with nothing else under way at its replica, so that no batch is blamed for another one;
-at last row by row, so that no row is. A row whose replica was lost with it each time is in error.
+Batches of a lost replica are sent again (``retries``), and so every row has a result. The second
+try sends a batch as the only one in its replica; no batch is then blamed for another. The last try
+sends row by row; no row is then blamed for another. A row that lost its replica each time is in
+error.
 """
 
 import math
@@ -28,13 +29,13 @@ from modelflow.unit.unit import Context, FlowUnit
 Watchers = Sequence[Watcher | None]
 
 UNIT = "remote"
-# Seconds that who looks waits for what replicas tell.
+# Seconds that a reader of statistics waits for the reports of replicas.
 _TELLING = 0.1
 _LATE = "its deadline passed before a replica had room"
 
 
 def remote_spec(partition: Partition, pool: Pool) -> FlowUnitSpec:
-    """Returns the unit of the far node that stands for a partition."""
+    """Returns the specification of the remote node for a partition."""
     inputs, outputs = ports_of(partition)
     names = tuple(port.name for port in outputs)
     return FlowUnitSpec(
@@ -44,40 +45,40 @@ def remote_spec(partition: Partition, pool: Pool) -> FlowUnitSpec:
         outputs=outputs,
         description=f"{', '.join(partition.nodes)} on {partition.placement.name!r}",
         is_shared=True,
-        is_exception_visible=True,  # where the settings of the node say so
+        is_exception_visible=True,  # if the settings of the node say so
         kind=Normal(is_batch_retried=False),
         is_type_checked=False,
-        inherits_meta=False,  # the part has done so
+        inherits_meta=False,  # the part has set the meta
     )
 
 
 class RemoteUnit(FlowUnit):
-    """Sends batches to the replicas of a pool, and gives what comes back."""
+    """A flow unit that sends batches to the replicas of a pool, and emits their answers."""
 
     is_telling = True
 
     def __init__(self, node: str, outputs: Sequence[str], pool: Pool, least: int = 1) -> None:
-        """Stores what it is to do.
+        """Stores the pool; starts no replica.
 
         Args:
-            node: The far node, which is the part's name as well.
-            outputs: The part's outputs.
-            pool: Its replicas.
-            least: How many rows are to cross together at the least, where so many wait.
+            node: The name of the remote node, which is also the name of the part.
+            outputs: The outputs of the part.
+            pool: The replicas of the part.
+            least: The least number of rows that are sent together, if as many are waiting.
         """
         self._node = node
         self._outputs = tuple(outputs)
         self._pool = pool
         self._least = least
         self._user: User | None = None
-        self._lock = threading.Lock()  # `interrupt` comes from another thread
+        self._lock = threading.Lock()  # `interrupt` is called by another thread
         self._is_interrupted = False
 
     def open(self, config: Any) -> None:  # noqa: ARG002
-        """Starts the replicas, or takes part in those that run; waits until they are ready.
+        """Joins the pool, which starts its replicas if needed, and waits until they are ready.
 
         Raises:
-            NoReplicaError: one did not start, or the flow ends.
+            NoReplicaError: A replica did not start, or the flow ends.
         """
         user = self._pool.join(self._node)
         with self._lock:
@@ -92,12 +93,12 @@ class RemoteUnit(FlowUnit):
             raise
 
     def close(self) -> None:
-        """Ends the replicas, if nobody else uses them."""
-        assert self._user is not None  # it was opened
+        """Leaves the pool, which ends its replicas after the last user."""
+        assert self._user is not None  # `open` was called
         self._pool.leave(self._user)
 
     def interrupt(self) -> None:
-        """Waits for answers no more; ends replicas that work on something nobody else waits for."""
+        """Stops waiting for answers; busy replicas without other users are killed."""
         with self._lock:
             self._is_interrupted = True
             user = self._user
@@ -105,21 +106,21 @@ class RemoteUnit(FlowUnit):
             self._pool.abort(user)
 
     def figures(self) -> dict[str, dict[str, int]]:
-        """Returns how many replicas are ready, how many start, and how many were lost."""
+        """Returns the numbers of replicas that are ready, starting and lost."""
         seen = self._pool.figures()
         states = {"ready": seen.replicas, "starting": seen.starting, "lost": seen.lost}
         return {"replicas": states}
 
     def elsewhere(self) -> dict[str, dict[str, NodeStats]]:
-        """Returns what its replicas have done, as far as they tell at once: see `Pool.reports`."""
+        """Returns the statistics of the replicas that report at once; see `Pool.reports`."""
         return {} if self._user is None else self._pool.reports(self._user, _TELLING)
 
     def most_rows(self) -> int:
-        """Returns how many rows are to cross together: see `Pool.rows_at_once`."""
+        """Returns the number of rows to send together; see `Pool.rows_at_once`."""
         return max(self._least, self._pool.rows_at_once(self._node))
 
     def process(self, ctx: Context) -> None:
-        """Has a batch worked on; every row has a result."""
+        """Sends a batch to a replica, and emits a result for every row."""
         now = SYSTEM_CLOCK.now()
         watchers = ctx.watchers
         watched = tuple(place for place, watcher in enumerate(watchers) if watcher is not None)
@@ -129,7 +130,7 @@ class RemoteUnit(FlowUnit):
         for port, (data, metas) in found.items():
             for place, errors in enumerate(known):
                 fault = data[place]
-                if errors and isinstance(fault, Fault):  # one that passed by is the one that came
+                if errors and isinstance(fault, Fault):  # an error that only passed through
                     data[place] = errors.get(fault, fault)
             ctx.emit(buffers_of((data, metas)), port)
 
@@ -141,7 +142,7 @@ class RemoteUnit(FlowUnit):
         retries: int,
         before: Sequence[str] = (),
     ) -> Mapping[str, Column]:
-        """Sends rows as often as is allowed; ``before`` are the losses that they have seen."""
+        """Sends rows with retries; ``before`` are the losses of earlier tries with these rows."""
         losses = list(before)
         for attempt in range(retries + 1):
             if attempt == retries > 0 and len(rows) > 1:
@@ -161,7 +162,7 @@ class RemoteUnit(FlowUnit):
     def _one_by_one(
         self, rows: Rows, begun: float, watchers: Watchers, losses: Sequence[str]
     ) -> Mapping[str, Column]:
-        """Sends each row alone: those to blame for a loss are found."""
+        """Sends each row alone, which shows the rows that cause a loss."""
         found: dict[str, Column] = {output: ([], []) for output in self._outputs}
         for place in range(len(rows)):
             columns = self._request(rows.row(place), begun, watchers[place:], 0, losses)
@@ -176,15 +177,15 @@ class RemoteUnit(FlowUnit):
         passed = SYSTEM_CLOCK.now() - begun
         remaining = [None if left is None else max(0.0, left - passed) for left in rows.remaining]
         known = [left for left in remaining if left is not None]
-        # Behind the last deadline nobody waits for a replica any more.
+        # After the last deadline no row needs a replica.
         patience = max(known) if len(known) == len(remaining) else None
-        assert self._user is not None  # it was opened
+        assert self._user is not None  # `open` was called
         try:
             rows = replace(rows, remaining=remaining)
             answers = self._pool.call(self._user, rows, is_alone=is_alone, patience=patience)
         except PartEndedError as end:
             raise EndFlow(str(end)) from end
-        come = SYSTEM_CLOCK.now() - answers.seconds  # as if the answers took no time to come
+        come = SYSTEM_CLOCK.now() - answers.seconds  # ignores the time of the transfer back
         for row, call, fault in answers.done:
             if (watcher := watchers[row]) is not None:
                 error = None if fault is None else fault.error()
@@ -195,13 +196,13 @@ class RemoteUnit(FlowUnit):
     def _without(
         self, rows: Rows, reason: Exception, begun: float | None = None, phase: str = "lost"
     ) -> dict[str, Column]:
-        """Returns rows in error; their meta is that of the first input.
+        """Returns rows in error, with the meta of the first input.
 
         Args:
             rows: The rows.
-            reason: Why they were not worked on, or nobody knows.
-            begun: When they were to be sent; those whose deadlines have passed since are late.
-            phase: What went wrong.
+            reason: The reason why the rows have no result.
+            begun: The time of the first try. Rows with a deadline since then are late.
+            phase: The phase of the failure.
         """
         _, metas = next(iter(rows.columns.values()))
         passed = -math.inf if begun is None else SYSTEM_CLOCK.now() - begun
@@ -216,14 +217,16 @@ class RemoteUnit(FlowUnit):
 
 
 def _errors_of(row: Sequence[Buffer]) -> dict[Fault, FlowUnitError]:
-    """Returns the errors that a row brings, by how they cross."""
+    """Returns the errors in the inputs of a row, by their portable form."""
     return {fault_of(buffer.error): buffer.error for buffer in row if buffer.error is not None}
 
 
 def _make_lost_error(losses: Sequence[str]) -> ReplicaLostError:
     last = losses[-1]
     if len(losses) == 1:
-        message = f"{last}; it may have been worked on, and is not sent again (retries=0)"
+        message = f"{last}; the row may have been processed, and is not sent again (retries=0)"
         return ReplicaLostError(message)
-    message = f"its replica was lost {len(losses)} times while it was there (the last: {last})"
+    message = (
+        f"its replica was lost {len(losses)} times while processing this row (the last: {last})"
+    )
     return ReplicaLostError(message)

@@ -1,7 +1,7 @@
-"""A replica as its pool knows it, and the figures that it reports.
+"""The interface of a replica to its pool, and the statistics that a replica reports.
 
-They are asked for by whoever looks, by a channel of their own: batches do not wait for that, and
-who looks waits for no replica that is busy, or hangs, but is given what it has told before.
+Reports have their own channel; batches do not wait for them. A reader does not wait for a replica
+that is busy or hangs, and gets the last report instead.
 """
 
 import os
@@ -20,32 +20,32 @@ if TYPE_CHECKING:
     from modelflow.remote.part import PartFlow
 
 
-ENDED_EARLY = "it was ended before it had begun"
-"""What is said of a process that nobody wants any more while it starts."""
+ENDED_EARLY = "it was stopped before it had started"
+"""The error of a process whose start was interrupted, because no user needs the process."""
 
-# Seconds in which what has begun to come of a report must be there.
+# Seconds in which the rest of a report must arrive after its first byte.
 _REST = 1.0
-# Replicas that are gone whose figures are kept apart: one that others use too may come again.
+# The most ended replicas with separate statistics. A replica with other users may report again.
 _MOST_GONE = 32
 
 
 def this_process() -> str:
-    """Returns the name of a replica that runs here: its machine and process."""
+    """Returns the name of this process in statistics: its machine and process number."""
     return f"{os.uname().nodename}/{os.getpid()}"
 
 
 @dataclass(frozen=True, slots=True)
 class Inquiry:
-    """Asks a replica for a `Report`."""
+    """The message that asks a replica for a `Report`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a replica has done, for whoever asked it.
+    """The statistics of a replica.
 
     Attributes:
-        replica: Its machine and process: ``gpu-7/4711``.
-        parts: Part -> node -> figures.
+        replica: The machine and process of the replica: ``gpu-7/4711``.
+        parts: Part -> node -> statistics.
     """
 
     replica: str
@@ -53,34 +53,35 @@ class Report:
 
     @classmethod
     def of(cls, parts: "Mapping[str, PartFlow]") -> "Report":
-        """Makes that of this process."""
+        """Makes the report of this process."""
         figures = {name: part.figures() for name, part in parts.items()}
         return cls(this_process(), figures)
 
 
 class ReportSender:
-    """One side of the channel by which a replica is asked for reports; from any thread."""
+    """The requesting side of a channel for reports; safe for all threads."""
 
     def __init__(self) -> None:
-        """Begins without a channel."""
+        """Starts without a channel."""
         self._lock = threading.Lock()
         self._channel: Channel | None = None
         self._is_asked = False
         self._last: Report | None = None
 
     def use(self, channel: Channel) -> None:
-        """Asks by a channel from now on."""
+        """Sets the channel for the requests."""
         with self._lock:
             self._channel = channel
 
     def report(self, timeout: float) -> Report | None:
-        """Returns the present report, or the one before where it does not come within a time.
+        """Returns the present report, or the last report if the replica does not report in time.
 
         Args:
-            timeout: Seconds. A replica that has not answered the last time is not waited for.
+            timeout: The longest wait in seconds. If the last request has no answer yet, the wait is
+                0.
 
         Returns:
-            None: it has told nothing yet.
+            None if the replica has never reported.
         """
         with self._lock:
             channel = self._channel
@@ -88,13 +89,13 @@ class ReportSender:
                 return self._last
             try:
                 self._hear(channel, timeout)
-            except (OSError, EOFError, MessageError):  # it has ended; or is of no use any more
+            except (OSError, EOFError, MessageError):  # the replica has ended, or the channel broke
                 self._channel = None
                 channel.close()
             return self._last
 
     def _hear(self, channel: Channel, timeout: float) -> None:
-        if self._is_asked and channel.has_come(0.0):  # to what was asked before: late, not lost
+        if self._is_asked and channel.has_come(0.0):  # the late answer to an earlier request
             self._take(channel)
         if not self._is_asked:
             channel.send(Inquiry(), timeout or _REST)
@@ -107,13 +108,13 @@ class ReportSender:
         self._is_asked = False
 
     def end(self) -> None:
-        """Has both sides see the end; from any thread, while another one asks."""
+        """Ends both directions of the channel; from any thread, also during a request."""
         channel = self._channel
         if channel is not None:
             channel.end()
 
     def close(self) -> None:
-        """Gives the channel back."""
+        """Closes the channel."""
         with self._lock:
             channel, self._channel = self._channel, None
             if channel is not None:
@@ -121,30 +122,30 @@ class ReportSender:
 
 
 class Reports:
-    """What the replicas of a pool have told, also those that are gone. Not locked."""
+    """The reports of a pool's running and ended replicas; not safe for several threads."""
 
     def __init__(self) -> None:
-        """Begins with nothing."""
+        """Starts without reports."""
         self._gone: dict[str, Report] = {}
         self._before: dict[str, dict[str, NodeStats]] = {}
 
     def clear(self) -> None:
-        """Forgets all of it."""
+        """Deletes all reports."""
         self._gone.clear()
         self._before.clear()
 
     def has_gone(self, last: Report) -> None:
-        """Keeps the last report of a replica that ends."""
+        """Keeps the last report of an ended replica."""
         self._gone.pop(last.replica, None)
         self._gone[last.replica] = last
         if len(self._gone) > _MOST_GONE:
             _add(self._before, self._gone.pop(next(iter(self._gone))).parts)
 
     def of(self, part: str, running: Mapping[str, Report]) -> dict[str, dict[str, NodeStats]]:
-        """Returns what was done for a part: replica (or `GONE`) -> node -> figures.
+        """Returns the statistics of a part: replica (or `GONE`) -> node -> statistics.
 
         Args:
-            part: Its name.
+            part: The name of the part.
             running: The present reports, by replica.
         """
         gone: dict[str, dict[str, NodeStats]] = {}
@@ -165,7 +166,7 @@ def _add(
 
 
 class NotSendableError(ModelflowError):
-    """Something in a batch, or in its answer, cannot be sent to another process."""
+    """A value of a batch, or of its answers, cannot be sent to another process."""
 
 
 class PartEndedError(ModelflowError):
@@ -173,76 +174,76 @@ class PartEndedError(ModelflowError):
 
 
 class RemoteProcess(ABC):
-    """Something that runs elsewhere, in a `modelflow.remote.slot.Slot`.
+    """A process that runs elsewhere, in a `modelflow.remote.slot.Slot`.
 
-    Its life: `start` once, on the thread of the slot; `kill`, from any thread; `close` once, at the
-    end.
+    The thread of the slot calls `start` once and, at the end, `close` once. Any thread may call
+    `kill`.
     """
 
     @abstractmethod
     def start(self, timeout: float) -> None:
-        """Begins, and waits until every unit is open.
+        """Starts the process and waits until every unit is open.
 
         Args:
             timeout: The longest wait in seconds.
 
         Raises:
-            ModelflowError: it cannot run; the message says why.
-            TimeoutError: it was not ready in time.
+            ModelflowError: The process cannot run; the message says why.
+            TimeoutError: The process was not ready in time.
         """
 
     def lacking(self) -> str:
-        """Says what it waits for while it starts, as in ``waits for GPU=1``; "": nothing else."""
+        """Returns the resources that the start waits for, as in ``waits for GPU=1``, or ""."""
         return ""
 
     def reason(self) -> str:
-        """Says why it was lost, as far as is known; "": nothing is. It may wait a second."""
+        """Returns the reason of the loss, or "" if unknown; may take a second."""
         return ""
 
     def report(self, timeout: float) -> Report | None:  # noqa: ARG002
-        """Returns what its nodes have done, as far as it tells within a time; from any thread.
+        """Returns the statistics of the nodes; from any thread.
 
         Args:
-            timeout: Seconds; after these what it has told before is returned.
+            timeout: The longest wait in seconds. After that, the last report is returned.
 
         Returns:
-            None: it has told nothing.
+            None if the process has never reported.
         """
         return None
 
     @abstractmethod
     def close(self) -> None:
-        """Ends it in order, where it has not ended, and gives back what it held.
+        """Closes the units, ends a running process, and frees its resources.
 
-        No call is under way. The units of a replica are closed.
+        No call may be in flight.
         """
 
     @abstractmethod
     def kill(self) -> None:
-        """Ends it at once; calls that are under way raise `ReplicaLostError`, `start` raises."""
+        """Kills the process; calls in flight raise `ReplicaLostError`, and `start` raises."""
 
 
 class Replica(RemoteProcess):
-    """Runs all parts of one placement; made by a `PlacementEngine`.
+    """A process that runs all parts of one placement; made by a `PlacementEngine`.
 
-    Behind `start` it is called from as many threads at once as the placement's ``in_flight`` says.
+    After `start`, at most ``in_flight`` threads (a setting of the placement) call it at once.
     """
 
     @abstractmethod
     def call(self, rows: Rows, timeout: float | None) -> Answers:
-        """Has a batch worked on.
+        """Sends a batch and returns the answers.
 
         Args:
             rows: The batch.
-            timeout: Seconds without a row that is done after which the replica counts as lost;
-                None: it does once it gives no sign of life.
+            timeout: Seconds without a finished row after which the replica counts as lost. With
+                None, only the lack of a sign of life counts.
 
         Raises:
-            ReplicaLostError: there is no answer, and there will be none.
-            NotSendableError: something in the batch, or in its answer, cannot be sent.
-            PartEndedError: a unit there has ended the flow.
+            ReplicaLostError: The replica was lost, and will not answer.
+            NotSendableError: A value of the batch, or of its answers, cannot be sent.
+            PartEndedError: A unit of the part has ended the flow.
         """
 
     @abstractmethod
     def is_alive(self) -> bool:
-        """Tells whether it has not ended, as far as is known here."""
+        """Returns whether the replica has not ended, as far as known."""

@@ -1,4 +1,4 @@
-"""The process of a replica: it runs its parts and answers batches on one thread a channel."""
+"""The process of a replica, which runs the parts and answers batches, a thread a channel."""
 
 import contextlib
 import os
@@ -18,17 +18,17 @@ from modelflow.remote.replica import Inquiry, NotSendableError, PartEndedError, 
 def answer_all(
     channel: Channel, parts: Mapping[str, PartFlow], asking: list[Channel] | None = None
 ) -> None:
-    """Answers batches until the other side wants no more, or has gone.
+    """Answers batches until the other side sends None or closes the channel.
 
-    Until a batch is answered a sign of life is sent once a second: whether something was done
-    meanwhile that it waits for; then ``(True, Answers)``, or ``(False, error)``. An `Inquiry` is
-    answered with ``(True, Report)``.
+    Until a batch is answered, a sign of life is sent at least once a second. It says whether a row
+    was done since the last sign that the batch waits for. Then follows ``(True, Answers)`` or
+    ``(False, error)``. An `Inquiry` is answered with ``(True, Report)``.
 
     Args:
-        channel: By which they come.
-        parts: What answers.
-        asking: The channels by which reports are asked for, of all who use the replica: only the
-            first of them is told figures, so that they are counted once.
+        channel: The channel of the batches.
+        parts: The running parts.
+        asking: The channels that asked for reports, of all users of the replica. Only the first
+            of them gets the statistics, which are then counted once.
     """
     asking = [] if asking is None else asking
     with contextlib.suppress(EOFError, OSError):
@@ -41,7 +41,7 @@ def _answer_all(channel: Channel, parts: Mapping[str, PartFlow], asking: list[Ch
     while True:
         try:
             rows = channel.receive()
-        except MessageError as error:  # a value's class cannot be found here, say
+        except MessageError as error:  # for example, this process cannot import a value's class
             message = f"a row cannot be read in another process: {error}"
             channel.send((False, NotSendableError(message)))
             continue
@@ -60,9 +60,9 @@ def _answer(channel: Channel, rows: Rows, parts: Mapping[str, PartFlow]) -> tupl
         return True, parts[rows.part].answer(rows, channel.send)
     except PartEndedError as error:
         return False, error
-    except OSError:  # nobody hears any more how it goes
+    except OSError:  # the other side has gone
         raise
-    except Exception as error:  # noqa: BLE001 - the part cannot go on: it is told to the flow
+    except Exception as error:  # noqa: BLE001 - the part has failed, and the flow gets the error
         return False, ReplicaLostError(describe_fault(error))
 
 
@@ -72,30 +72,30 @@ def _send(channel: Channel, answer: tuple[bool, Any]) -> None:
     except MessageError:
         try:
             channel.send((True, portable(answer[1], channel.pickle_message)))
-        except MessageError as error:  # each row can be, and all at once cannot
+        except MessageError as error:  # each row can be sent, but not all together
             message = f"an answer cannot be sent to another process: {error}"
             channel.send((False, NotSendableError(message)))
 
 
 def describe_fault(error: Exception) -> str:
-    """Returns what an error says of a part that cannot run, or go on."""
+    """Returns the message of an error that ended a part or prevented its start."""
     return str(error) if isinstance(error, FlowFailed) else describe_error(error)
 
 
 def main(arguments: list[str]) -> None:
-    """Prepares the process and works until its channels end."""
+    """Prepares the process and answers batches until the channels end."""
     channels = channels_of(arguments)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     run(channels)
 
 
 def run(channels: Sequence[Channel]) -> None:
-    """Starts the parts, answers batches, stops the parts."""
+    """Starts the parts, answers batches, and stops the parts."""
     first, *others = channels
     with contextlib.suppress(EOFError, BrokenPipeError):
         try:
             parts = start_parts(read_job(first))
-        except Exception as error:  # noqa: BLE001 - it is told to the flow
+        except Exception as error:  # noqa: BLE001 - sent to the flow
             first.send((False, ReplicaLostError(describe_fault(error))))
             return
         threads: list[threading.Thread] = []
@@ -107,7 +107,7 @@ def run(channels: Sequence[Channel]) -> None:
                 )
                 thread.start()
                 threads.append(thread)
-        except RuntimeError as error:  # there are too many
+        except RuntimeError as error:  # too many threads
             first.send((False, ReplicaLostError(describe_fault(error))))
         else:
             first.send((True, os.getpid()))

@@ -1,7 +1,8 @@
-"""A slot: where one process runs, and another one after it was lost.
+"""A slot, which runs one process at a time and replaces a lost process.
 
-Each slot has a thread, which starts a process, waits until it is lost or not needed any more, and
-starts the next one in its place. Replicas of a pool and servers on a cluster have slots.
+Each slot has a thread. The thread starts a process and waits until the process is lost or no longer
+needed. After a loss it starts the next process. Replicas of a pool and servers on a cluster have
+slots.
 """
 
 import logging
@@ -17,12 +18,14 @@ from modelflow.runtime.clock import Clock
 logger = logging.getLogger(__name__)
 
 IDLE = 60.0
-"""Seconds without a call after which a replica beyond the least number is ended; and after one that
-could not be started, before another is tried."""
+"""Seconds without a call after which a replica beyond the least number is ended.
 
-# Seconds in which a replica that ends is to tell what it has done.
+Also the pause after such a replica failed to start, before another is tried.
+"""
+
+# Seconds to wait for the last report of a replica that ends.
 _LAST = 0.5
-# Seconds between two tries to start a replica: doubled from the first to the second.
+# The first and the longest pause between two tries to start a replica; each pause doubles.
 _PAUSES = (0.5, 5.0)
 
 
@@ -31,17 +34,17 @@ Process = TypeVar("Process", bound=RemoteProcess)
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SlotSettings(Generic[Process]):
-    """What the slots of a pool have in common.
+    """The common settings of a pool's slots.
 
     Attributes:
-        name: Whose slots they are, for messages.
-        start_timeout: Seconds that a process may take to start.
-        make: Makes a process, not started, of the number of a slot.
-        clock: Tells the time.
-        changed: Guards every slot, and is told of whatever changes.
-        is_over: Whether nobody is left who waits for anything; ``changed`` is held.
-        give_up: Takes a slot out of the pool, for its thread ends; ``changed`` is held.
-        keep_report: Takes the last report of a process that is gone; ``changed`` is held.
+        name: The owner of the slots, for messages.
+        start_timeout: The longest start of a process in seconds.
+        make: Makes a process for the number of a slot; does not start the process.
+        clock: The clock.
+        changed: Guards every slot, and is notified of every change.
+        is_over: Returns whether no user waits any more; called with ``changed`` held.
+        give_up: Removes a slot from the pool when its thread ends; called with ``changed`` held.
+        keep_report: Keeps the last report of an ended process; called with ``changed`` held.
     """
 
     name: str
@@ -55,27 +58,29 @@ class SlotSettings(Generic[Process]):
 
 
 class Slot(Generic[Process]):
-    """A process and the thread that keeps it. Everything is guarded by ``terms.changed``.
+    """A process and the thread that starts and replaces the process.
+
+    All attributes are guarded by ``terms.changed``.
 
     Attributes:
-        number: One for each that is there at the same time.
-        is_extra: It is beyond the least number, and ends when it is not needed.
-        is_leaving: It is to end, and to have no other in its place.
-        replica: What runs, or is about to; None: nothing yet, or nothing any more.
-        is_ready: It takes batches.
-        busy: How many it works on.
-        others: How many of others it had when it last answered.
-        is_reserved: Somebody waits to be alone there.
-        used_at: When a batch was done last, or it became ready.
-        failure: Why the last try to start one failed; None: it has not, or another one goes on.
-        is_aborted: Whoever waited for it has gone, and has had it ended: that is no failure.
-        thread: Who keeps it.
+        number: The number of the slot. Slots that exist at the same time have different numbers.
+        is_extra: Whether the slot is beyond the least number, and ends when it is not needed.
+        is_leaving: Whether the process is to end without a replacement.
+        replica: The process that runs or starts, or None.
+        is_ready: Whether the process accepts batches.
+        busy: Number of batches in flight.
+        others: Number of batches of other users, from the last answer.
+        is_reserved: Whether a call waits to be the only one in the process.
+        used_at: The time at which the last batch ended, or the process became ready.
+        failure: The error of the last start, or None if it did not fail or a new start runs.
+        is_aborted: Whether the start was ended because its users had gone. That is no failure.
+        thread: The thread of the slot.
     """
 
     def __init__(
         self, number: int, terms: SlotSettings[Process], *, is_extra: bool = False
     ) -> None:
-        """Starts nothing: its thread does, when that is started."""
+        """Makes a slot; the process starts with the slot's thread."""
         self.number = number
         self.is_extra = is_extra
         self.is_leaving = False
@@ -95,9 +100,10 @@ class Slot(Generic[Process]):
         return self.is_leaving or self._terms.is_over()
 
     def lose(self) -> bool:
-        """Has its replica end; returns whether it counts as lost. ``changed`` is held.
+        """Marks the process as lost; returns whether the loss counts. ``changed`` is held.
 
-        It does not when it was lost before, or when nobody is left who waited for it.
+        The slot's thread then ends the process. A loss does not count if the process was lost
+        before, or if no user waits any more.
         """
         if not self.is_ready:
             return False
@@ -106,7 +112,7 @@ class Slot(Generic[Process]):
         return self._is_lost
 
     def _keep(self) -> None:
-        """Starts replicas, one after the other, until none is needed any more."""
+        """Starts replicas, each after the end of the last, while the slot is needed."""
         pause = _PAUSES[0]
         is_over = False
         while not is_over:
@@ -128,7 +134,7 @@ class Slot(Generic[Process]):
                 self.replica, self._is_lost = replica, False
                 self.failure, self.is_aborted = None, False
             replica.start(terms.start_timeout)
-        except Exception as error:  # noqa: BLE001 - told to who waits for a replica
+        except Exception as error:  # noqa: BLE001 - reported to the waiting users
             self._has_not_started(replica, error)
             return False
         with terms.changed:
@@ -150,9 +156,9 @@ class Slot(Generic[Process]):
             self.on_failure(format_error(error))
 
     def _wait_for_end(self) -> bool:
-        """Waits until the replica is to end, and ends it; True: there is to be no other."""
+        """Waits for the replica's end; returns whether the slot ends as well."""
         terms, replica = self._terms, self.replica
-        assert replica is not None  # it has started
+        assert replica is not None  # `_start` succeeded
         with terms.changed:
             while not self._is_over and self.is_ready:
                 left = self.used_at + IDLE - terms.clock.now() if self.is_extra else None
@@ -164,12 +170,12 @@ class Slot(Generic[Process]):
             is_over = self._is_over or not is_dead
             if is_over:
                 terms.give_up(self)
-        if is_lost:  # also when the pool ends just now: it has been counted
+        if is_lost:  # logged even if the pool ends right now, because the loss has been counted
             self.on_lost(replica.reason())
         if is_dead:
             _quietly(replica.kill)
         with terms.changed:
-            while self.busy:  # calls are told that it is lost, and go
+            while self.busy:  # calls get `ReplicaLostError` and return
                 terms.changed.wait()
         last = replica.report(_LAST)
         _quietly(replica.close)
@@ -180,23 +186,23 @@ class Slot(Generic[Process]):
         return is_over
 
     def on_ready(self, replica: Process) -> None:
-        """Takes note that a process is ready."""
+        """Handles a process that became ready; does nothing here."""
 
     def on_failure(self, said: str) -> None:
-        """Says why a process did not start."""
+        """Logs why a process did not start."""
         logger.warning("%s: replica %d does not start: %s", self._terms.name, self.number, said)
 
     def on_lost(self, reason: str) -> None:
-        """Says why a process was lost; "": nobody knows."""
+        """Logs why a process was lost; the reason may be unknown ("")."""
         told_of = f": {reason}" if reason else ""
         logger.warning("%s: lost replica %d%s", self._terms.name, self.number, told_of)
 
     def _wait_to_try(self, seconds: float) -> bool:
-        """Waits before the next try; True: there is to be none."""
+        """Waits before the next try; returns whether the slot ends instead."""
         terms = self._terms
         with terms.changed:
             due = terms.clock.now() + (0.0 if self.is_aborted else seconds)
-            # One beyond the least number was worth one try.
+            # A slot beyond the least number gets only one try.
             while not self.is_extra and not self._is_over:
                 left = due - terms.clock.now()
                 if left <= 0:
@@ -207,7 +213,7 @@ class Slot(Generic[Process]):
 
 
 def _quietly(end: Callable[[], None]) -> None:
-    """Ends a replica; what goes wrong with that is logged, for there is nothing else to be done."""
+    """Ends a replica; logs an error, because nothing else can be done."""
     try:
         end()
     except Exception:

@@ -173,7 +173,7 @@ def test_what_is_new_is_all_that_a_finished_job_does_again(modelflow_here, job):
 
 
 def test_a_graph_that_has_changed_since_is_told(modelflow_here, job):
-    said = "job.dot: has changed since --resume o.done was begun; what is done stays as it is"
+    said = "job.dot: has changed since --resume o.done was begun. Finished inputs stay as they are"
     modelflow_here(*RESUMED)
     assert said not in modelflow_here(*RESUMED).stderr
     assert said in modelflow_here(*RESUMED, "--set", "unit.batch_size=2").stderr
@@ -238,7 +238,7 @@ def test_after_a_ctrl_c_it_is_said_how_far_the_job_came(job):
             "output 'output' goes to standard output, which keeps nothing; give --output",
         ),
         ((*RUN[:3], "-", *RUN[4:]), 2, "input 'input' comes from standard input; give files"),
-        (("run", "many.dot", *RUN[2:-2]), 1, "node 'unit' keeps results of its own"),
+        (("run", "many.dot", *RUN[2:-2]), 1, "node 'unit' writes its own results"),
         (("run", "part.dot", *RUN[2:]), 1, "output 'output' does not get exactly one result"),
         (("run", "digits"), 1, "the graph has no input"),
     ],
@@ -294,7 +294,7 @@ def test_a_list_that_is_no_file_is_refused(modelflow_here, job, kind):
         (job / "o.done").symlink_to("/dev/null")
     done = modelflow_here(*RESUMED)
     assert done.returncode == 1
-    assert "--resume o.done: is no file; expected one, or a name that is free" in done.stderr
+    assert "--resume o.done: is no file; expected a file, or a free name" in done.stderr
 
 
 @pytest.mark.parametrize(

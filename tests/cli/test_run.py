@@ -519,7 +519,7 @@ def test_a_folder_that_is_not_empty_is_told_of(modelflow_here):
     arguments = ("run", "small.toml", "--input", "photos", "--output", "out/")
     assert "not empty" not in modelflow_here(*arguments).stderr
     done = modelflow_here(*arguments)
-    assert "note: out/ is not empty: what is in it stays beside the new files" in done.stderr
+    assert "note: out/ is not empty: its files stay next to the new files" in done.stderr
     assert done.returncode == 0
 
 

@@ -27,7 +27,7 @@ def test_unread_results_name_the_output():
     unread = {"unread": {"left": 3, "right": 900}, "unread_bound": 1024, "in_flight": 1}
     found = first(case_of(nodes, **unread))
     assert (found.node, found.cause) == ("right", Cause.UNREAD_RESULTS)
-    assert "900 results wait there, of 1024" in found.evidence[0]
+    assert "900 results are unread; the sender waits at 1024" in found.evidence[0]
     at_work = node("a", busy=0.95, queue=30)
     assert all(
         f.cause != Cause.UNREAD_RESULTS for f in diagnose(case_of(at_work, **unread)).findings

@@ -41,7 +41,7 @@ def test_the_next_one_is_on_none_of_the_machines_that_have_one(apart):
 def test_where_each_machine_has_one_that_stays_it_is_told_what_to_do(apart):
     begin(apart, "one", "a")
     begin(apart, "two", "b")
-    with pytest.raises(ClusterError, match=r"all 2 have one; add a machine, or .* \(port 0\)"):
+    with pytest.raises(ClusterError, match=r"all 2 have one\. Add a machine, or .* \(port 0\)"):
         begin(apart, "three", "a")
 
 
@@ -64,7 +64,7 @@ def test_who_waits_ends_when_it_is_over(apart):
     begin(apart, "two", "b")
     leaves.set()
     with (
-        pytest.raises(ClusterError, match="ended before it had begun"),
+        pytest.raises(ClusterError, match="stopped before it had started"),
         apart.placing(lambda: True),
     ):
         pass

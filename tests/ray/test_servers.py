@@ -121,7 +121,7 @@ def test_where_the_new_one_cannot_begin_the_old_ones_stay():
     kept.failures.append(ClusterError("a bad archive"))
     kept.servers.roll()
     assert sorted(kept.servers.addresses) == ["http://0", "http://1"]
-    assert any("not replaced, those that are there stay: a bad archive" in x for x in kept.said)
+    assert any("not replaced, the old servers stay: a bad archive" in x for x in kept.said)
     kept.servers.stop()
 
 

@@ -197,7 +197,7 @@ def test_a_row_that_kills_its_process_is_an_error_after_three_and_blames_no_othe
     assert isinstance(bad, FlowUnitError)
     assert bad.node == "work"
     assert isinstance(bad.__cause__, ReplicaLostError)
-    assert "its replica was lost 3 times while it was there" in str(bad)
+    assert "its replica was lost 3 times while processing this row" in str(bad)
     assert "SIGKILL" in str(bad)
     assert figures["lost"] == 3
     assert figures["ready"] + figures["starting"] == 1
@@ -226,7 +226,7 @@ def test_without_retries_no_row_is_worked_on_twice(tmp_path):
     good = [answer.data for answer in found if not isinstance(answer, Exception)]
     assert lost
     assert len(lost) + len(good) == len(rows)
-    assert all("it may have been worked on, and is not sent again" in str(one) for one in lost)
+    assert all("the row may have been processed, and is not sent again" in str(one) for one in lost)
     assert all(str(one).startswith("node 'work' (unit 'remote') was lost: ") for one in lost)
     assert set(good) <= {2 * value for value in seen}
 

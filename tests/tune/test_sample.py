@@ -78,7 +78,7 @@ def test_a_cut_has_the_sizes_of_its_sample_and_what_is_done_there():
     assert [(one.end, one.size) for one in cut.entering] == [("first:out", 3000)]
     assert cut.row_us is not None
     assert cut.work_us is not None
-    assert any("the way to 'far' and back takes" in text for text in cut.advice)
+    assert any("the transfer to 'far' and back takes" in text for text in cut.advice)
     (blind,) = cuts_of(graph)
     assert (blind.row_us, blind.work_us, blind.advice) == (None, None, ())
 

@@ -1,9 +1,9 @@
-"""The doctor: what limits a flow, on what evidence, and what to change.
+"""The doctor finds the limit of a flow, with evidence and a suggested change.
 
-In: two snapshots of a flow (`Case`). Out: a `Diagnosis` with findings, the limit first.
+In: two snapshots of a flow (`Case`). Out: a `Diagnosis` with its findings.
 
-``limits.py`` has the rules that look for the limit of the rate, in the order in which they are
-asked; ``faults.py`` the rules for troubles of one node. All rules are pure.
+``limits.py`` has the rules for the limit of the rate, in the order of their use. ``faults.py`` has
+the rules for faults of single nodes. All rules are pure functions.
 """
 
 from modelflow.insight.doctor.case import Case

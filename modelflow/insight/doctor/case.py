@@ -1,4 +1,4 @@
-"""What the doctor looks at: a flow between two moments, with the machine around it."""
+"""The input of the doctor: a flow between two snapshots, with the load of its machine."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,24 +9,26 @@ from modelflow.insight.doctor.service_time import ServiceTime
 from modelflow.profile.interval import Interval, NodeInterval
 from modelflow.profile.snapshot import Snapshot
 
-# Calls of one size from which on their time says something.
+# The mean time of a batch size is used only if the size had at least this many calls.
 _LEAST_CALLS = 5
-# How the plan tells of a unit's kind.
+# The mark of a stream unit in the plan's column ``unit``.
 _STREAM = "(stream)"
 
 
 @dataclass(frozen=True)
 class StageCase:
-    """A stage between the two moments: a node, or several on the same threads.
+    """A stage between two snapshots: one node, or several fused nodes on the same threads.
 
     Attributes:
-        nodes: Its nodes, in the order of the data.
-        is_source: It produces rows, and is given none.
-        is_stream: Its unit keeps state of each stream, whose rows go one after the other.
-        engine: Processors that an engine's own threads used for its calls: the part of all such
-            threads' that its waiting is of all waiting in calls.
-        device: Where it runs, as the plan names it.
-        feeds: The nodes behind it.
+        nodes: The nodes of the stage, in the order in which rows pass them.
+        is_source: Whether the stage produces rows and has no input.
+        is_stream: Whether its unit keeps state for each stream. The rows of a stream then run one
+            after the other.
+        engine: Number of processors that an engine's own threads used for the calls of this stage.
+            An estimate: the total of all engine threads, divided among the stages in proportion to
+            their waiting time in calls.
+        device: The device on which the stage runs, as named in the plan.
+        feeds: The nodes that the stage feeds.
     """
 
     nodes: tuple[NodeInterval, ...]
@@ -38,32 +40,33 @@ class StageCase:
 
     @property
     def first(self) -> NodeInterval:
-        """The node that the stage is named after, which has its queue, threads and rests."""
+        """The first node; the stage has its name, queue, threads and idle times."""
         return self.nodes[0]
 
     @property
     def name(self) -> str:
-        """The name of its first node, whose attributes are the stage's."""
+        """The name of the first node, whose attributes are the attributes of the stage."""
         return self.first.node
 
     @cached_property
     def busy(self) -> float:
-        """The share of its threads' time that all its nodes took."""
+        """The share of the threads' time in calls of all nodes of the stage."""
         return min(1.0, sum(node.busy for node in self.nodes))
 
     @property
     def occupied(self) -> float:
-        """The share of its threads' time in which they did not rest; some is the runtime's own."""
+        """The share of the threads' time that is not idle; includes time in the runtime."""
         first = self.first
         return max(self.busy, 1.0 - first.starved - first.blocked - first.order)
 
     @cached_property
     def load(self) -> float:
-        """`occupied` as a share of what it can do: more rows would often only fill its batches.
+        """`occupied`, divided by the speed that larger batches would give.
 
-        A stage that is at work all the time, with 3 rows a call where it may have 32 and none that
-        wait, does twice as much when twice as much comes, if calls with 6 rows and more have been
-        twice as fast a row.
+        A stage with small batches and a short queue has spare capacity although it is busy.
+        Example: the stage is at work all the time, with 3 of at most 32 rows a call. Calls with
+        6 rows took half the time per row. Its load is then 0.5, because larger batches would
+        double its rate.
         """
         node = self.first
         if node.queue >= node.batch_size / 4 or node.mean_batch_size > node.batch_size / 2:
@@ -81,46 +84,46 @@ class StageCase:
 
     @property
     def is_computing(self) -> bool:
-        """Tells whether its calls want a processor for most of the time, rather than wait."""
+        """Whether the calls want a processor for more than half of their time."""
         return self.computing > 0.5
 
     @property
     def computing(self) -> float:
-        """The share of the time in calls that they, or an engine for them, wanted processors."""
+        """The share of the time in calls for which the thread or an engine wanted a processor."""
         first, at_work = self.first, self.busy * self.threads
         by_engine = min(first.waiting, self.engine / at_work) if at_work > 0 else 0.0
         return min(1.0, first.running + first.runnable + by_engine)
 
     @property
     def wanted(self) -> float:
-        """Processors that one of its calls wants while it lasts: an engine may take several."""
+        """The number of processors that a call wants; an engine may use several."""
         at_work = self.busy * self.threads
         by_engine = self.engine / at_work if at_work > 0 else 0.0
         return max(self.computing, self.first.running + self.first.runnable + by_engine)
 
     @property
     def cores(self) -> float:
-        """How many processors its own threads used on average while they were in calls."""
+        """The number of processors that the stage's own threads used on average in calls."""
         return self.first.running * self.busy * self.threads
 
     @property
     def heaviest(self) -> NodeInterval:
-        """The node that took the most of it."""
+        """The node whose calls took the most time."""
         return max(self.nodes, key=lambda node: node.busy)
 
     @property
     def threads(self) -> int:
-        """Its workers."""
+        """The number of worker threads."""
         return self.first.threads
 
     @cached_property
     def service_time(self) -> ServiceTime | None:
-        """How long its calls take by their rows; None: too few sizes were seen."""
+        """The duration of a call by its number of rows, or None if too few sizes were seen."""
         return ServiceTime.of(self.calls)
 
     @cached_property
     def calls(self) -> Mapping[int, tuple[int, float]]:
-        """Rows of a call -> how many had so many, and the seconds that all its nodes took."""
+        """Number of rows -> (number of calls with that many rows, seconds in all nodes)."""
         added: dict[int, tuple[int, float]] = {}
         for size, (count, seconds) in self.first.calls.items():
             others = sum(node.calls.get(size, (0, 0.0))[1] for node in self.nodes[1:])
@@ -130,20 +133,18 @@ class StageCase:
 
 @dataclass(frozen=True)
 class Case:
-    """A flow between two moments.
+    """A flow between two snapshots.
 
     Attributes:
-        interval: Its figures.
-        stages: The same by stage, in topological order.
-        inputs: The graph's own inputs have been used: the nodes that they feed are no sources.
-        processors: How many the process may use.
-        cores: How many it used on average; None: unknown.
-        foreign: How many others used; None: unknown.
-        lock_wait: Seconds for which a thread that wants the interpreter waits for it; None: nobody
-            has measured.
-        lock_wait_p75: The same of the quarter that waits longest, at the least.
-        is_driven: Who sends gives as much as is taken: a flow with nothing to do then has too
-            little to work on, and is not only at rest.
+        interval: The statistics of the time between the snapshots.
+        stages: The statistics of each stage, in topological order.
+        processors: Number of processors that the process may use.
+        cores: Number of processors that the process used on average; None if unknown.
+        foreign: Number of processors that other processes used on average; None if unknown.
+        lock_wait: Seconds for which a thread waits for the interpreter lock; None if not measured.
+        lock_wait_p75: The 75th percentile of the same wait.
+        is_driven: Whether the sender sends as fast as the flow accepts. An idle flow is then
+            short of input, and not merely without requests.
     """
 
     interval: Interval
@@ -159,13 +160,13 @@ class Case:
     def between(
         cls, first: Snapshot | None, second: Snapshot, *, is_driven: bool = False
     ) -> "Case":
-        """Compares two moments.
+        """Compares two snapshots.
 
         Args:
-            first: The earlier one; None: the beginning of the flow, of whose process and machine
-                nothing is known then.
-            second: The later one.
-            is_driven: See the attribute.
+            first: The earlier snapshot. None stands for the start of the flow; the use of the
+                processors is then unknown.
+            second: The later snapshot.
+            is_driven: See the attribute of the same name.
         """
         interval = Interval.between(None if first is None else first.stats, second.stats)
         before: Mapping[str, float] = {} if first is None else first.process
@@ -186,22 +187,22 @@ class Case:
 
     @property
     def used(self) -> float:
-        """Processors that the flow and others used, as far as that is known."""
+        """The number of processors that the flow and other processes used, as far as known."""
         return (self.cores or 0.0) + (self.foreign or 0.0)
 
     @property
     def rate(self) -> float:
-        """Rows a second that the last node was given; 0 where there is none."""
+        """The rows a second that enter the last stage; 0 if the flow has no stage."""
         return self.stages[-1].first.rows_per_second if self.stages else 0.0
 
     @cached_property
     def limiting(self) -> StageCase | None:
-        """The stage with the greatest load."""
+        """The stage with the greatest load, without the sources."""
         stages = [stage for stage in self.stages if not stage.is_source]
         return max(stages, key=lambda stage: stage.load, default=None)
 
     def equals(self, stage: StageCase, share: float) -> list[StageCase]:
-        """Returns it, with those that limit when it does so much more, or earlier."""
+        """Returns the stage, and all stages that would limit a rate higher by this share."""
         return [
             one
             for one in self.stages
@@ -209,11 +210,11 @@ class Case:
         ]
 
     def next_limit(self, stage: StageCase, besides: Sequence[StageCase] = ()) -> tuple[float, str]:
-        """Returns by how much the rate may grow until something else limits, and what that is.
+        """Returns the factor by which the rate may grow, and the name of the next limit.
 
         Args:
-            stage: What limits it now.
-            besides: What does not count: it will do more as well.
+            stage: The stage that limits the rate now.
+            besides: Stages to ignore, because they get more capacity as well.
         """
         limits = [
             (stage.load / other.load, f"{other.name} (busy {other.busy:.0%})")

@@ -1,4 +1,4 @@
-"""From two moments of a flow to what limits it, and what to change."""
+"""The diagnosis: from two snapshots of a flow to its limit and the suggested changes."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -10,24 +10,26 @@ from modelflow.insight.doctor.finding import Finding
 from modelflow.insight.doctor.limits import LIMITS, processors, slow_input
 
 _AT_WORK = 0.75
-# Who starves for less than this does not wait for what is sent, whatever larger batches would do.
+# A stage that starves for a smaller share of the time has enough input.
 _NEVER = 0.05
 _MUCH_WAITING = 0.3
-# Little's law: what is under way = rate x time. Figures that miss it by more are not of one state.
+# Little's law: requests in flight = rate x latency. A larger relative error than this shows that
+# the load changed between the snapshots.
 _NOT_STATIONARY = 0.2
 _LEAST_REQUESTS = 50
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What the doctor says of a flow.
+    """The result of the doctor for a flow.
 
     Attributes:
-        findings: What is wrong, what matters most first; empty: nothing is.
-        headroom: How much more the flow could do before its busiest node limits it, as a share of
-            its rate now; None: it is not known, or something limits it already.
-        busiest: That node, ``""`` if there is none.
-        notes: What makes the figures doubtful.
+        findings: The problems that were found: first faults of nodes, then the limit of the rate.
+            Empty if the doctor found none.
+        headroom: The growth of the rate until the busiest node limits it, as a share of the rate
+            now. None if it is unknown, or if the flow is at a limit already.
+        busiest: The busiest node, or ``""`` if the flow has none.
+        notes: Reasons to doubt the measurement.
     """
 
     findings: tuple[Finding, ...]
@@ -36,12 +38,12 @@ class Diagnosis:
     notes: tuple[str, ...]
 
     def document(self) -> dict[str, Any]:
-        """Returns it as what JSON can hold."""
+        """Returns the diagnosis as a dict of JSON values."""
         return asdict(self)
 
     @property
     def sentence(self) -> str:
-        """How a flow is in which nothing was found."""
+        """A sentence for a flow without findings."""
         if self.headroom is not None:
             busiest = f"{self.busiest} is the busiest node, and could do {self.headroom:.0%} more"
             return f"nothing is wrong: {busiest}"
@@ -51,7 +53,7 @@ class Diagnosis:
 
 
 def diagnose(case: Case) -> Diagnosis:
-    """Asks all rules: troubles of single nodes first, then what limits the flow."""
+    """Runs all rules: first the faults of single nodes, then the limits of the flow."""
     stage = case.limiting
     is_idle = stage is None or stage.load < _AT_WORK
     found = [finding for rule in FAULTS for finding in rule(case)]
@@ -73,7 +75,7 @@ def diagnose(case: Case) -> Diagnosis:
 
 
 def _of_idle(case: Case) -> Finding | None:
-    """What limits a flow of which no stage has its full load."""
+    """Returns the limit of a flow in which no stage is at full load."""
     stages = [stage for stage in case.stages if not stage.is_source]
     if all(stage.first.starved >= _NEVER for stage in stages):
         return slow_input(case)
@@ -81,12 +83,12 @@ def _of_idle(case: Case) -> Finding | None:
 
 
 def _riddles(stage: StageCase | None) -> Iterator[str]:
-    """What is to be said of a stage that is always at work where no rule knows why."""
+    """Yields a note on a stage that is always at work for no known reason."""
     if stage is not None and stage.first.waiting >= _MUCH_WAITING:
         yield (
-            f"{stage.heaviest.node} is at work {stage.occupied:.0%} of the time, and waits in its "
-            f"calls for {stage.first.waiting:.0%} of it: for the interpreter, where others compute "
-            "in Python, for memory, or for what it calls"
+            f"{stage.heaviest.node} is at work {stage.occupied:.0%} of the time, and its calls "
+            f"spend {stage.first.waiting:.0%} of their time waiting. They may wait for the "
+            "interpreter lock, for memory, or for an external call"
         )
 
 
@@ -103,8 +105,8 @@ def _notes(case: Case) -> list[str]:
         off = abs(inside - interval.in_flight) / interval.in_flight
         if off > _NOT_STATIONARY:
             found.append(
-                f"the load changed meanwhile: {interval.in_flight} requests are under way, and "
-                f"{inside:.0f} would be by their rate and time"
+                f"the load changed meanwhile: {interval.in_flight} requests are in flight, but "
+                f"their rate and latency give {inside:.0f}"
             )
     if case.foreign is not None and case.foreign > 0.25 * case.processors:
         found.append(

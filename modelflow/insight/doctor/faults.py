@@ -1,6 +1,6 @@
-"""Troubles that a node or an output has by itself, whatever limits the flow. Pure rules.
+"""Faults of a single node or output, independent of the limit of the flow; pure rules.
 
-Each takes a `Case` and gives what it finds, the worst first.
+Each rule takes a `Case` and yields its findings, the worst first.
 """
 
 from collections.abc import Iterator
@@ -8,19 +8,19 @@ from collections.abc import Iterator
 from modelflow.insight.doctor.case import Case
 from modelflow.insight.doctor.finding import Cause, Finding
 
-# Shares from which on something is worth telling.
+# Shares above which a rule reports a finding.
 _MUCH_FAILED = 0.05
 _MUCH_PADDING = 0.3
 _MUCH_COPYING = 0.2
 _MUCH_ORDER = 0.08
 _LEAST_ROWS = 20
-# A slow call takes so many times the median one.
+# A call is slow if it takes this many times the median call.
 _SLOW = 5.0
 _AT_WORK = 0.75
 
 
 def errors(case: Case) -> Iterator[Finding]:
-    """Nodes in which more than 5 % of the rows fail."""
+    """Yields nodes in which more than 5 % of the rows fail."""
     found = []
     for node in case.interval.nodes:
         rows = node.rows_per_second * case.interval.seconds
@@ -38,7 +38,7 @@ def errors(case: Case) -> Iterator[Finding]:
 
 
 def unread_results(case: Case) -> Iterator[Finding]:
-    """Outputs whose results nobody takes, so that whoever sends waits."""
+    """Yields outputs whose results are not read, which blocks the sender."""
     interval = case.interval
     bound = interval.unread_bound * max(1, interval.in_flight)
     if not bound or _is_at_work(case):
@@ -49,9 +49,9 @@ def unread_results(case: Case) -> Iterator[Finding]:
             yield Finding(
                 output,
                 Cause.UNREAD_RESULTS,
-                f"nobody takes the results of output {output!r}; what is sent waits for that",
+                f"the results of output {output!r} are not read, and the sender waits for that",
                 (
-                    f"{count} results wait there, of {bound} at which a sender waits",
+                    f"{count} results are unread; the sender waits at {bound}",
                     f"no node is busy more than {busiest:.0%}",
                 ),
                 advice=f"read output {output!r} as well, or send no more than is read",
@@ -59,7 +59,7 @@ def unread_results(case: Case) -> Iterator[Finding]:
 
 
 def batch_timeouts(case: Case) -> Iterator[Finding]:
-    """Nodes whose rows wait for a fuller batch, in vain and for most of the time."""
+    """Yields nodes whose rows wait for a fuller batch most of the time, without success."""
     if _is_at_work(case):
         return
     for stage in case.stages:
@@ -74,7 +74,7 @@ def batch_timeouts(case: Case) -> Iterator[Finding]:
         yield Finding(
             node.node,
             Cause.BATCH_TIMEOUT,
-            f"its rows wait {wait * 1e3:.3g} ms for others that do not come",
+            f"its rows wait {wait * 1e3:.3g} ms for a fuller batch, without success",
             (
                 f"{late / closed:.0%} of its batches are closed by the time-out of "
                 f"{waits * 1e3:g} ms, with {node.mean_batch_size:.1f} of {node.batch_size} rows",
@@ -86,7 +86,7 @@ def batch_timeouts(case: Case) -> Iterator[Finding]:
 
 
 def padding(case: Case) -> Iterator[Finding]:
-    """Nodes that compute more than 30 % of their rows for nobody."""
+    """Yields nodes in which more than 30 % of the computed rows are padding."""
     for node in case.interval.nodes:
         rows = node.rows_per_second * case.interval.seconds
         whole = rows + node.padding
@@ -97,7 +97,7 @@ def padding(case: Case) -> Iterator[Finding]:
         yield Finding(
             node.node,
             Cause.PADDING,
-            f"{node.padding / whole:.0%} of what it computes are rows that fill batches up",
+            f"{node.padding / whole:.0%} of the rows that it computes are padding",
             (
                 f"{node.padding} rows of padding to {rows:.0f} rows",
                 f"{node.mean_batch_size:.1f} rows a call",
@@ -107,7 +107,7 @@ def padding(case: Case) -> Iterator[Finding]:
 
 
 def copies(case: Case) -> Iterator[Finding]:
-    """Nodes that spend more than 20 % of their time on copies between devices."""
+    """Yields nodes that spend more than 20 % of their time on copies between devices."""
     for stage in case.stages:
         node = stage.first
         if node.busy > 0.02 and node.moving > _MUCH_COPYING:
@@ -124,7 +124,7 @@ def copies(case: Case) -> Iterator[Finding]:
 
 
 def stragglers(case: Case) -> Iterator[Finding]:
-    """Nodes where a few slow calls keep the threads from going on, for the order is kept."""
+    """Yields nodes where threads wait for a few slow calls, because rows keep their order."""
     for stage in case.stages:
         node, call = stage.first, stage.first.service
         if node.order < _MUCH_ORDER or call.count < _LEAST_ROWS:
@@ -149,7 +149,7 @@ def stragglers(case: Case) -> Iterator[Finding]:
 
 
 def _is_at_work(case: Case) -> bool:
-    """Tells whether some node has as much to do as it can."""
+    """Returns whether a node is at full load."""
     return any(
         stage.occupied >= _AT_WORK and not stage.is_source and stage.first.queue
         for stage in case.stages
@@ -157,4 +157,4 @@ def _is_at_work(case: Case) -> bool:
 
 
 FAULTS = (errors, unread_results, padding, copies, stragglers, batch_timeouts)
-"""Asked in this order."""
+"""The rules for faults, in the order of their use."""

@@ -1,4 +1,4 @@
-"""What the doctor has found: a cause, where, on what evidence, and what would help."""
+"""A finding of the doctor: the cause, the node, the evidence and the suggested change."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,52 +7,52 @@ from typing import Any
 
 
 class Cause(StrEnum):
-    """The kinds of trouble that are told apart."""
+    """The causes that the doctor distinguishes."""
 
     ERRORS = "errors"
     """Many rows fail in the node."""
     UNREAD_RESULTS = "unread results"
-    """Nobody takes what an output of the graph has; whoever sends waits for that."""
+    """The results of a graph output are not read, and the sender waits for that."""
     INTERPRETER_LOCK = "interpreter lock"
-    """Its threads compute in Python, and so wait for one another."""
+    """The threads compute in Python, and wait for each other at the interpreter lock."""
     FOREIGN_LOAD = "foreign load"
-    """Other programs had the processors that it wanted."""
+    """Other programs used the processors that the node needed."""
     OVERSUBSCRIPTION = "oversubscription"
-    """It has more threads that compute than there are processors."""
+    """The node has more computing threads than the machine has processors."""
     QUEUE_BOUNDS_BATCH = "queue bounds the batch"
-    """Its queue holds fewer rows than a batch may have."""
+    """The queue holds fewer rows than a batch may have."""
     BATCH_TIMEOUT = "batch timeout"
-    """Its rows wait for others that do not come."""
+    """The rows wait for a fuller batch until the time-out, without success."""
     PADDING = "padding"
-    """Its batches are filled up with rows that nobody wants."""
+    """Many rows of the batches are padding."""
     COPIES = "copies"
-    """Its rows are copied between devices for much of the time."""
+    """The node spends much of its time on copies of rows between devices."""
     STRAGGLERS = "stragglers"
-    """A few slow calls hold up what came after them, because the order is kept."""
+    """Later rows wait for a few slow calls, because rows keep their order."""
     SMALL_BATCH = "small batch"
-    """Larger batches would cost less a row."""
+    """Larger batches would take less time per row."""
     CAPACITY = "capacity"
-    """Its threads are always at work, and more of them would help."""
+    """The threads are always at work, and more threads would help."""
     PROCESSORS = "processors"
-    """Every processor is used."""
+    """Every processor is in use."""
     SLOW_INPUT = "slow input"
-    """All nodes wait for what comes in."""
+    """All nodes wait for input."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong.
+    """A problem of a flow.
 
     Attributes:
-        node: Where: a node, an input or an output of the graph.
-        cause: The kind of trouble.
-        sentence: What it is, for people.
-        evidence: The figures that say so, a sentence each.
-        change: ``NODE.ATTRIBUTE`` -> value, as ``--set`` takes it; empty: no attribute helps.
-        advice: What else would help, for people.
-        gain: How much higher the rate will be with the change, as a share of what it is; None:
-            nobody knows, or it is not the rate that gains.
-        then: What limits next.
+        node: The name of a node, or of an input or output of the graph.
+        cause: The kind of problem.
+        sentence: The problem in words.
+        evidence: The measured values that show the problem, one sentence each.
+        change: ``NODE.ATTRIBUTE`` -> value, as for ``--set``. Empty if no attribute helps.
+        advice: Other remedies, in words.
+        gain: The expected growth of the rate with the change, as a share of the rate now. None if
+            it is unknown, or if the change improves something other than the rate.
+        then: The next limit of the rate after the change.
     """
 
     node: str

@@ -1,7 +1,7 @@
-"""What limits the rate of a flow: one cause at one stage. Pure rules, in the order of asking.
+"""The rules for the limit of a flow's rate; pure functions, in the order of their use.
 
-Each looks at the stage whose threads rest the least, and gives a `Finding` or None; the first that
-gives one is right, those behind it assume that it is not so.
+Each rule looks at the stage with the greatest load, and returns a `Finding` or None. The first
+finding counts. Later rules rely on the earlier ones having found nothing.
 """
 
 import math
@@ -9,27 +9,28 @@ import math
 from modelflow.insight.doctor.case import Case, StageCase
 from modelflow.insight.doctor.finding import Cause, Finding
 
-# A stage limits the flow when its threads rest less than this leaves.
+# A source limits the flow if its threads are at work for at least this share of the time.
 _AT_WORK = 0.75
-# Seconds that a thread waits for the interpreter where several compute in it; its switch interval
-# is 5 ms.
+# Seconds of waiting for the interpreter lock that show several computing threads. The switch
+# interval of the interpreter is 5 ms.
 _CONTENDED = 0.002
-# What a quarter of such waits exceed only where the lock is often taken.
+# Seconds. A quarter of the waits for the interpreter lock exceeds this only under contention.
 _LATE = 0.0004
 _MUCH_WAITING = 0.3
 _MUCH_RUNNABLE = 0.25
 _MUCH_FOREIGN = 0.25
 _FREE = 0.3
 _MUCH_ENGINE = 0.1
-# Batches are not suggested to grow beyond, nor for less than so much more rate.
+# The largest batch size that is suggested, and the least gain for which a change is suggested.
 _LARGEST_BATCH = 64
 _WORTH = 0.1
 
 
 def interpreter_lock(case: Case, stage: StageCase) -> Finding | None:
-    """Its threads wait, while a thread that only wants the interpreter waits as well.
+    """Finds threads that wait while the interpreter lock is contended.
 
-    Whoever holds the lock is to blame, not who waits for it: the stage that computes the most.
+    The finding names the stage that computes the most, because it holds the lock. The waiting stage
+    is only its victim.
     """
     late, workers = case.lock_wait, sum(s.threads for s in case.stages if s.occupied > 0.5)
     if late is None or late < _CONTENDED or workers < 2 or stage.first.waiting < _MUCH_WAITING:
@@ -40,7 +41,7 @@ def interpreter_lock(case: Case, stage: StageCase) -> Finding | None:
     return Finding(
         worst.heaviest.node,
         Cause.INTERPRETER_LOCK,
-        "it computes in Python, where one thread at a time can",
+        "it computes in Python, where only one thread at a time can run",
         (
             f"of the time in its calls {node.running:.0%} is spent on a processor, "
             f"{node.waiting:.0%} waiting",
@@ -48,12 +49,12 @@ def interpreter_lock(case: Case, stage: StageCase) -> Finding | None:
         ),
         change={f"{worst.name}.workers": "process"},
         advice="or have the unit call code that releases the lock (NumPy, OpenCV, an engine)",
-        gain=max(0.0, 0.6 * (most - 1.0)),  # what is sent to processes and back costs as well
+        gain=max(0.0, 0.6 * (most - 1.0)),  # 0.6: the transfer to processes and back costs time
     )
 
 
 def foreign_load(case: Case, stage: StageCase) -> Finding | None:
-    """Other programs have the processors that its threads want."""
+    """Finds other programs that use the processors which the stage needs."""
     node, foreign = stage.first, case.foreign
     is_much = foreign is not None and foreign >= _MUCH_FOREIGN * case.processors
     if not is_much or node.runnable < _MUCH_RUNNABLE:
@@ -68,14 +69,14 @@ def foreign_load(case: Case, stage: StageCase) -> Finding | None:
             f"others use {foreign:.1f} of {case.processors} processors, this flow "
             f"{case.cores or 0.0:.1f}",
         ),
-        advice="end them, or give the flow processors of its own; what is measured now says little",
+        advice="end them, or give the flow its own processors; this measurement is unreliable",
     )
 
 
 def oversubscription(case: Case, stage: StageCase) -> Finding | None:
-    """It has more threads that compute than there are processors."""
+    """Finds a stage with more computing threads than processors."""
     node = stage.first
-    own = 1.0 - case.processors / stage.threads  # what the node's threads take from one another
+    own = 1.0 - case.processors / stage.threads  # the share that the threads take from each other
     is_own = _MUCH_RUNNABLE <= node.runnable <= own + _MUCH_RUNNABLE
     if not is_own or stage.threads <= case.processors:
         return None
@@ -94,7 +95,7 @@ def oversubscription(case: Case, stage: StageCase) -> Finding | None:
 
 
 def queue_bounds_batch(case: Case, stage: StageCase) -> Finding | None:
-    """Its queue is full before a batch is."""
+    """Finds a queue that holds fewer rows than a batch may have."""
     node = stage.first
     if not 0 < node.capacity < node.batch_size or node.mean_batch_size < 0.5 * node.capacity:
         return None
@@ -115,7 +116,7 @@ def queue_bounds_batch(case: Case, stage: StageCase) -> Finding | None:
 
 
 def small_batch(case: Case, stage: StageCase) -> Finding | None:
-    """Its batches are full, and larger ones would cost less a row."""
+    """Finds full batches where larger batches would take less time per row."""
     node, line = stage.first, stage.service_time
     if line is None or line.error > 0.3 or node.mean_batch_size < 0.8 * node.batch_size:
         return None
@@ -147,7 +148,7 @@ def small_batch(case: Case, stage: StageCase) -> Finding | None:
 
 
 def few_streams(case: Case, stage: StageCase) -> Finding | None:
-    """It has no more streams than threads: others would have nothing to do."""
+    """Finds a stage with no more streams than threads, where more threads would be idle."""
     streams = case.interval.in_flight
     if not stage.is_stream or streams > stage.threads:
         return None
@@ -161,9 +162,10 @@ def few_streams(case: Case, stage: StageCase) -> Finding | None:
 
 
 def capacity(case: Case, stage: StageCase) -> Finding | None:
-    """Its threads are always at work, and there are means for more of them.
+    """Finds threads that are always at work while processors are free for more threads.
 
-    Stages that are nearly as much at work get more as well: alone it would gain nothing.
+    Stages with nearly the same load get more threads as well. Otherwise they would limit the rate
+    at once, and the change would gain nothing.
     """
     equals = case.equals(stage, _WORTH)
     limit, name = case.next_limit(stage, equals)
@@ -192,7 +194,7 @@ def capacity(case: Case, stage: StageCase) -> Finding | None:
         "its threads are always at work, and the others wait for it",
         _work(stage) + (doubt if is_doubtful else ()),
         change=changes,
-        advice="if it is the interpreter that it waits for, more threads do not help: try it"
+        advice="if it waits for the interpreter lock, more threads do not help: try it"
         if is_doubtful
         else "",
         gain=None if is_doubtful else gain,
@@ -201,7 +203,7 @@ def capacity(case: Case, stage: StageCase) -> Finding | None:
 
 
 def processors(case: Case, stage: StageCase) -> Finding | None:
-    """Every processor is used: only less work helps."""
+    """Finds that every processor is in use, when only less work helps."""
     what = f"all {case.processors} processors are used, most by this node"
     if case.used < case.processors - 2 * _FREE:
         if not _is_crowded(case, stage):
@@ -218,15 +220,15 @@ def processors(case: Case, stage: StageCase) -> Finding | None:
 
 
 def _is_crowded(case: Case, stage: StageCase) -> bool:
-    """Tells whether its threads could run and have no processor: more of them would gain nothing.
+    """Returns whether the threads could run but have no processor, when more threads gain nothing.
 
-    A processor may rest now and then all the same: what threads hand one another leaves gaps.
+    One processor may be idle all the same, because hand-overs between threads leave gaps.
     """
     return stage.first.runnable >= _MUCH_RUNNABLE and case.used >= case.processors - 1.0
 
 
 def slow_input(case: Case) -> Finding | None:
-    """No node has enough to do: what brings the rows is too slow."""
+    """Finds an input that is too slow: no node has enough to do."""
     sources = [stage for stage in case.stages if stage.is_source]
     slow = max(sources, key=lambda stage: stage.occupied, default=None)
     evidence = tuple(
@@ -247,7 +249,7 @@ def slow_input(case: Case) -> Finding | None:
         return Finding(
             "input",
             Cause.SLOW_INPUT,
-            "the nodes wait for what is sent",
+            "the nodes wait for requests",
             evidence,
             advice="send from several threads, or more at once",
         )
@@ -279,4 +281,4 @@ LIMITS = (
     capacity,
     processors,
 )
-"""Asked in this order of a stage that is always at work."""
+"""The rules for a stage that is always at work, in the order of their use."""

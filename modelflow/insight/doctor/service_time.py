@@ -1,26 +1,26 @@
-"""How long a call of a unit takes with so many rows: a line through what was measured.
+"""The duration of a unit's call by its number of rows: a line fitted to measured calls.
 
 Calls with 4 rows took 13 ms on average, with 8 rows 17 ms: ``t(n) = 9 ms + 1 ms n``. A call with 16
-rows would take 25 ms, and so give 640 rows a second where one with 8 gives 470.
+rows would take 25 ms. That is 640 rows a second; calls with 8 rows give 470.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
-# Sizes that were called less often say little.
+# Sizes with fewer calls are not used for the fit.
 _LEAST_CALLS = 3
 
 
 @dataclass(frozen=True)
 class ServiceTime:
-    """``t(n) = fixed + each * n`` seconds, neither of them negative.
+    """The line ``t(n) = fixed + each * n`` in seconds; both values are at least 0.
 
     Attributes:
-        fixed: Seconds of a call, whatever it is given.
+        fixed: Seconds of each call, independent of its rows.
         each: Seconds of each row.
-        error: The largest deviation of a measured size from the line, as a share of what was
-            measured: above 0.15 the line is no good description.
+        error: The largest relative deviation of a measured size from the line. Above 0.15 the line
+            does not describe the unit well.
     """
 
     fixed: float
@@ -29,13 +29,13 @@ class ServiceTime:
 
     @classmethod
     def of(cls, calls: Mapping[int, tuple[int, float]]) -> Self | None:
-        """Fits the line by least squares, sizes weighing as often as they were called.
+        """Fits the line by least squares; each size has the number of its calls as weight.
 
         Args:
-            calls: Rows of a call -> how many had so many, and the seconds that they took together.
+            calls: Rows of a call -> (number of such calls, their total seconds).
 
         Returns:
-            None where fewer than two sizes were called three times.
+            None if fewer than two sizes had three calls.
         """
         points = [
             (float(size), seconds / count, float(count))
@@ -53,7 +53,8 @@ class ServiceTime:
         )
         each = max(0.0, covered / spread)
         fixed = mean_time - each * mean_size
-        if fixed < 0.0:  # steeper than through the origin: that line is the nearest allowed one
+        # A negative fixed time is impossible. The nearest possible line goes through the origin.
+        if fixed < 0.0:
             fixed = 0.0
             each = sum(c * s * t for s, t, c in points) / sum(c * s * s for s, _, c in points)
         off = (abs(fixed + each * size - time) / time for size, time, _ in points if time > 0)
@@ -61,11 +62,11 @@ class ServiceTime:
         return cls(fixed, each, error)
 
     def seconds(self, rows: float) -> float:
-        """Returns how long a call with so many rows takes."""
+        """Returns the duration of a call with this many rows."""
         return self.fixed + self.each * rows
 
     def rate(self, rows: float) -> float:
-        """Returns the rows a second of calls with so many rows, one after the other."""
+        """Returns the rows a second of successive calls with this many rows."""
         seconds = self.seconds(rows)
         return rows / seconds if seconds > 0 else float("inf")
 

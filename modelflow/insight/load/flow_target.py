@@ -1,4 +1,4 @@
-"""A running flow in this process, as what load is put on."""
+"""A running flow in this process as the target of a load test."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -15,26 +15,28 @@ if TYPE_CHECKING:
 
 
 class FlowTarget:
-    """Sends requests to a running flow: rows in turns, each a request of one value an input.
+    """The target of a load test that sends requests to a running flow in this process.
 
-    It has no thread, and asks nothing of the flow but what any user of it may. Where every row
-    passes the graph by itself, requests that are due together travel together (see
-    `submit_rows`); in any other graph each is a session (`submit`).
+    It sends its rows in a cycle; each request has one value for each input. It has no thread, and
+    uses only the public interface of the flow. If every row passes the graph independently,
+    requests that are due together are submitted as a batch (`submit_rows`). In any other graph,
+    each request is a session (`submit`).
 
-    A request fails where a buffer that comes out is in error; it is then named after what the unit
-    raised. What fails in front of a sink, and so comes out nowhere, is not seen.
+    A request fails if an output buffer has an error. Its outcome is then the name of the exception
+    that the unit raised. Errors of rows that end at a sink are not visible here.
     """
 
     def __init__(self, flow: "Flow", rows: Sequence[Mapping[str, Any]]) -> None:
-        """Looks at the rows; sends nothing.
+        """Checks and prepares the rows; sends nothing.
 
         Args:
-            flow: It runs; it may have other users.
-            rows: What is sent, in turns: for each input of the graph its value, or the `Buffer`.
+            flow: A running flow; it may have other users.
+            rows: The rows to send, in a cycle. Each has a value or a `Buffer` for each input.
 
         Raises:
-            ConfigError: the graph has no inputs, there are no rows, or a row is not for its inputs.
-            StreamClosed: the flow does not run.
+            ConfigError: The graph has no inputs, `rows` is empty, or a row does not match the
+                inputs.
+            StreamClosed: The flow does not run.
         """
         self._flow = flow
         self._check(rows)
@@ -61,14 +63,14 @@ class FlowTarget:
 
     @property
     def name(self) -> str:
-        """The graph's."""
+        """The name of the graph."""
         return self._flow.graph.name
 
     def submit(self, attempts: Sequence[Attempt], on_room: Callable[[], None]) -> int:
         """See `Target`.
 
         Raises:
-            StreamClosed: the flow has ended.
+            StreamClosed: The flow has ended.
         """
         submit = self._submit_rows if self._is_row_by_row else self._submit_requests
         return submit(attempts, on_room)
@@ -93,7 +95,7 @@ class FlowTarget:
 
     def _submit_requests(self, attempts: Sequence[Attempt], on_room: Callable[[], None]) -> int:
         for attempt in attempts:
-            if attempt.handle is None:  # one for which there was no room is submitted again
+            if attempt.handle is None:  # else it was submitted before and refused for lack of room
                 attempt.handle = Request(self._inputs[self._place], partial(_end, attempt))
                 self._place = (self._place + 1) % len(self._inputs)
         requests = [attempt.handle for attempt in attempts]
@@ -101,7 +103,7 @@ class FlowTarget:
 
 
 class _BatchedAttempts:
-    """Requests that travel in a request batch (`BatchMembers`)."""
+    """The requests of one `submit_rows` call, as members of a request batch (`BatchMembers`)."""
 
     def __init__(self, attempts: Sequence[Attempt]) -> None:
         self._attempts = attempts
@@ -117,7 +119,7 @@ class _BatchedAttempts:
 
 
 def _end(attempt: Attempt, request: Request) -> None:
-    """Says what became of a request that travels by itself."""
+    """Reports the outcome of a request that has its own session."""
     try:
         found = request.answer()
     except ModelflowError as error:
@@ -134,5 +136,5 @@ def _outcome_of(buffers: Sequence[Buffer]) -> str:
 
 
 def _name_of(error: Exception) -> str:
-    """Returns the name of what was raised, by a unit's author where it was one's code."""
+    """Returns the class name of the unit's exception, or else of the error itself."""
     return type(error.__cause__ or error).__name__

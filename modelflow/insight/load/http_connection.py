@@ -1,4 +1,4 @@
-"""One connection to a server: has one request under way, or none. Loads httptools."""
+"""A connection to a server with at most one request in flight; imports httptools."""
 
 import asyncio
 from typing import TYPE_CHECKING, cast
@@ -11,36 +11,36 @@ if TYPE_CHECKING:
     from modelflow.insight.load.http_target import HttpTarget
 
 
-# Bytes of what comes in front of an answer's body, and of the body.
+# The most bytes of a reply's headers, and of a whole reply.
 _MOST_HEAD = 1 << 16
 _MOST_BODY = 1 << 30
 
 
 class HttpConnection(asyncio.Protocol):
-    """A connection, all of it on its loop's thread.
+    """A connection to a server; used only on the event loop's thread.
 
     Attributes:
-        attempt: The request that is under way.
+        attempt: The request in flight, or None.
     """
 
     def __init__(self, pool: "HttpTarget") -> None:
-        """Is connected by its loop."""
+        """Makes a protocol that the event loop connects."""
         self._pool = pool
         self.attempt: Attempt | None = None
         self._parser = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport | None = None
-        self._is_used = False  # it has had an answer
-        self._has_begun = False  # something of the answer has come
+        self._is_used = False  # the connection has completed a request
+        self._has_begun = False  # bytes of the reply have arrived
         self._has_head = False
         self._has_length = False
         self._size = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """See `asyncio.Protocol`."""
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by name
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass of it
 
     def ask(self, attempt: Attempt, request: bytes) -> None:
-        """Sends a request; only where none is under way."""
+        """Sends a request; no other request may be in flight."""
         assert self._transport is not None  # it is connected
         self.attempt = attempt
         attempt.handle = self
@@ -49,24 +49,24 @@ class HttpConnection(asyncio.Protocol):
         self._transport.write(request)
 
     def close(self) -> None:
-        """Ends it; nobody is told of a request that is under way."""
+        """Closes the connection; does not report the end of a request in flight."""
         self.attempt = None
         if self._transport is not None:
             self._transport.abort()
 
-    # -- what comes -------------------------------------------------------------------------------
+    # -- received data ----------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
         """See `asyncio.Protocol`."""
         self._has_begun = True
         self._size += len(data)
-        if self.attempt is None:  # what nobody has asked for
+        if self.attempt is None:  # data without a request
             self.close()
             return
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserCallbackError:
-            raise  # a mistake of ours
+            raise  # a bug in a callback of this class
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self._fail("no HTTP/1.1")
             return
@@ -74,18 +74,18 @@ class HttpConnection(asyncio.Protocol):
             self._fail("too long an answer")
 
     def on_header(self, name: bytes, value: bytes) -> None:  # noqa: ARG002
-        """Notes whether the end of the answer is told (called by the parser)."""
+        """Notes whether the reply declares its length (called by the parser)."""
         if name.lower() in (b"content-length", b"transfer-encoding"):
             self._has_length = True
 
     def on_headers_complete(self) -> None:
-        """Notes that the body comes (called by the parser)."""
+        """Notes that the headers are complete (called by the parser)."""
         self._has_head = True
 
     def on_message_complete(self) -> None:
-        """Ends the request with its answer (called by the parser)."""
+        """Ends the request with its reply (called by the parser)."""
         status = self._parser.get_status_code()
-        if status < 200:  # one of what is to come
+        if status < 200:  # an interim reply, such as 100 Continue
             self._has_head = self._has_length = False
             return
         attempt, self.attempt = self.attempt, None
@@ -103,7 +103,8 @@ class HttpConnection(asyncio.Protocol):
         """See `asyncio.Protocol`."""
         attempt, self.attempt = self.attempt, None
         if attempt is not None:
-            if self._has_head and not self._has_length and error is None:  # this is its end
+            # A reply without a declared length ends with the connection.
+            if self._has_head and not self._has_length and error is None:
                 attempt.on_end(_outcome_of(self._parser.get_status_code()))
             elif self._is_used and not self._has_begun:
                 self._pool.again(attempt)

@@ -1,4 +1,4 @@
-"""What is sent to a server: a URL, and requests as the bytes of HTTP/1.1."""
+"""The URL of a server, and its requests as the bytes of HTTP/1.1."""
 
 import ssl
 from collections.abc import Sequence
@@ -9,21 +9,21 @@ from urllib.parse import urlsplit
 from modelflow.errors import ConfigError
 
 _SCHEMES = {"http": 80, "https": 443}
-# What a request must have, and is made of the URL and the body.
+# Headers that are derived from the URL and the body, and that a caller may not set.
 _OURS = ("host", "content-length", "transfer-encoding", "connection")
 
 
 @dataclass(frozen=True, slots=True)
 class HttpUrl:
-    """Where requests go.
+    """The URL of a server, in parts.
 
     Attributes:
-        text: As it was given.
-        host: A name or an address.
-        port: As given, or that of the scheme.
-        path: With the query; begins with a slash.
-        authority: Host and port as the header ``Host`` has them.
-        is_tls: Its scheme is https.
+        text: The URL as given.
+        host: The host name or address.
+        port: The port as given, or the default port of the scheme.
+        path: The path with the query; begins with a slash.
+        authority: Host and port, as in the header ``Host``.
+        is_tls: Whether the scheme is https.
     """
 
     text: str
@@ -35,10 +35,10 @@ class HttpUrl:
 
     @classmethod
     def read(cls, text: str) -> "HttpUrl":
-        """Reads a URL.
+        """Parses a URL.
 
         Raises:
-            ConfigError: it is none of http or https.
+            ConfigError: The text is not a URL with the scheme http or https.
         """
         try:
             parts = urlsplit(text)
@@ -58,13 +58,13 @@ class HttpUrl:
         return cls(text, host, port or _SCHEMES[parts.scheme], path, parts.netloc, is_tls)
 
     def context(self, ca: Path | None = None) -> ssl.SSLContext | None:
-        """Returns what connections are made with; None: without TLS.
+        """Returns the TLS context for connections, or None for http.
 
         Args:
-            ca: Certificates (PEM) that are trusted beside the system's.
+            ca: A PEM file of certificates to trust in addition to the system's.
 
         Raises:
-            ConfigError: they cannot be read, or the URL is not of https.
+            ConfigError: The file cannot be read, or the scheme is not https.
         """
         if not self.is_tls:
             if ca is not None:
@@ -74,7 +74,7 @@ class HttpUrl:
         if ca is not None:
             try:
                 context.load_verify_locations(ca)
-            except (OSError, ValueError) as error:  # OpenSSL's errors are an OSError
+            except (OSError, ValueError) as error:  # `ssl.SSLError` is an OSError
                 reason = error.strerror if isinstance(error, OSError) else error
                 raise ConfigError(f"certificates {ca}: cannot be read: {reason}") from error
         return context
@@ -82,11 +82,11 @@ class HttpUrl:
 
 @dataclass(frozen=True, slots=True)
 class HttpBody:
-    """What a request carries.
+    """The body of a request.
 
     Attributes:
-        data: Its bytes.
-        content_type: What they are; None: that is not said.
+        data: The bytes of the body.
+        content_type: The content type, or None for no such header.
     """
 
     data: bytes = b""
@@ -96,16 +96,17 @@ class HttpBody:
 def request_of(
     url: HttpUrl, body: HttpBody, method: str, headers: Sequence[tuple[str, str]] = ()
 ) -> bytes:
-    """Returns a request, head and body.
+    """Returns the bytes of a request, headers and body.
 
     Args:
-        url: Where it goes.
-        body: What it carries.
-        method: POST, GET, ...
-        headers: More of them; they win over the content type.
+        url: The URL of the request.
+        body: The body of the request.
+        method: The HTTP method: POST, GET, ...
+        headers: Further headers. A ``Content-Type`` here overrides the one of the body.
 
     Raises:
-        ConfigError: the method or a header is none, or one that is not the caller's to set.
+        ConfigError: The method or a header is not valid, or the header is derived from the URL and
+            the body.
     """
     if not (method.isascii() and method.isalpha()) or method.upper() in ("HEAD", "CONNECT"):
         raise ConfigError(f"method: got {method!r}; expected POST, GET, PUT, PATCH or DELETE")

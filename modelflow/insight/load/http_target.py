@@ -1,4 +1,4 @@
-"""A server, as what load is put on: connections on a thread with an event loop."""
+"""An HTTP server as the target of a load test, with connections on an event-loop thread."""
 
 import asyncio
 import threading
@@ -18,17 +18,18 @@ if TYPE_CHECKING:
     from modelflow.insight.load.http_connection import HttpConnection
 
 
-# Seconds for the first connection, which tells whether anybody is there.
+# Seconds of waiting for the first connection, which shows whether the server runs.
 _PATIENCE = 10.0
 
 
 class HttpTarget:
-    """Sends requests to a server over HTTP/1.1, those of a list in turns.
+    """The target of a load test that sends a list of requests in a cycle over HTTP/1.1.
 
-    Each request that is under way has a connection for itself; connections are kept and used again.
-    An answer of 2xx is one; any other fails as ``HTTP 503``, and a connection that ends before its
-    answer as the exception's name, or ``no answer``. A request that meets a connection which the
-    server has ended meanwhile, before anything came, is sent again over another.
+    Each request in flight has its own connection. Connections are kept and reused. A reply with a
+    status of 2xx is a success; other replies fail as, for example, ``HTTP 503``. A connection that
+    ends before the reply fails with the name of the exception, or ``no answer``. The server may
+    have closed a kept connection before any byte of the reply. The request is then sent again on
+    another connection.
 
     ::
 
@@ -45,17 +46,17 @@ class HttpTarget:
         headers: Sequence[tuple[str, str]] = (),
         ca: Path | None = None,
     ) -> None:
-        """Makes the requests; connects nowhere yet.
+        """Makes the bytes of the requests; does not connect.
 
         Args:
-            url: Of http or https.
-            bodies: What the requests carry, in turns; none: they carry nothing.
-            method: None: POST where there are bodies, else GET.
-            headers: Names and values, beside those that are made of the URL and the body.
-            ca: Certificates (PEM) that are trusted beside the system's.
+            url: The URL, with the scheme http or https.
+            bodies: The bodies of the requests, in a cycle. Without any, requests have no body.
+            method: The HTTP method; None for POST with bodies, and GET without.
+            headers: Names and values, in addition to those derived from the URL and the body.
+            ca: A PEM file of certificates to trust in addition to the system's.
 
         Raises:
-            ConfigError: one of them is none.
+            ConfigError: An argument is not valid.
             MissingDependencyError: httptools is not installed.
         """
         try:
@@ -69,7 +70,7 @@ class HttpTarget:
             request_of(self._url, body, word, headers) for body in bodies or [HttpBody()]
         ]
         self._place = 0
-        # Of the loop's thread.
+        # Used by the event loop's thread only.
         self._free: list[HttpConnection] = []
         self._open: set[HttpConnection] = set()
         self._waiting: deque[Attempt] = deque()
@@ -77,11 +78,11 @@ class HttpTarget:
 
     @property
     def name(self) -> str:
-        """Its URL."""
+        """The URL."""
         return self._url.text
 
     def __enter__(self) -> Self:
-        """Starts the thread."""
+        """Starts the event-loop thread."""
         from modelflow.http.server import new_loop
 
         self._loop = new_loop()
@@ -91,15 +92,15 @@ class HttpTarget:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ends every connection and joins the thread."""
+        """Closes every connection and joins the thread."""
         self._loop_queue.post(self._end)
         self._thread.join()
 
     def connect(self) -> None:
-        """Connects for the first time: else each request would say that nobody answers.
+        """Opens the first connection; a server that does not run is then reported only once.
 
         Raises:
-            ConfigError: nobody answers there.
+            ConfigError: The server does not accept the connection.
         """
         first = asyncio.wait_for(self._connect_first(), _PATIENCE)
         connecting = asyncio.run_coroutine_threadsafe(first, self._loop)
@@ -115,15 +116,15 @@ class HttpTarget:
             ) from error
 
     def submit(self, attempts: Sequence[Attempt], on_room: Callable[[], None]) -> int:  # noqa: ARG002
-        """See `Target`; takes all."""
+        """See `Target`; accepts all requests."""
         self._loop_queue.post(partial(self._begin, attempts))
         return len(attempts)
 
     def cancel(self, attempt: Attempt) -> None:
-        """See `Target`: ends the connection that it is on."""
+        """See `Target`; closes the connection of the request."""
         self._loop_queue.post(partial(self._cancel, attempt))
 
-    # -- the loop's thread ------------------------------------------------------------------------
+    # -- event-loop thread ------------------------------------------------------------------------
 
     def _main(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -143,20 +144,20 @@ class HttpTarget:
 
     async def _stop(self) -> None:
         await asyncio.gather(*self._connecting, return_exceptions=True)
-        for connection in [*self._open]:  # one that was connected in the last moment
+        for connection in [*self._open]:  # connected during the wait above
             connection.close()
-        await asyncio.sleep(0)  # ends of connections are told in the next turn
+        await asyncio.sleep(0)  # `connection_lost` is called in the next turn of the loop
         self._loop.stop()
 
     def _begin(self, attempts: Sequence[Attempt]) -> None:
         now = SYSTEM_CLOCK.now()
         for attempt in attempts:
-            attempt.sent = now  # not before it is here: this thread is the client's, too
+            attempt.sent = now  # the delay until here is the client's own
         self._waiting.extend(attempts)
         self._go_on()
 
     def _go_on(self) -> None:
-        """Gives connections requests, and makes as many as lack."""
+        """Assigns requests to free connections, and opens as many connections as are missing."""
         while self._waiting and self._free:
             attempt = self._waiting.popleft()
             if not attempt.is_over:
@@ -172,9 +173,9 @@ class HttpTarget:
         self.add_free(await self._open_connection())
 
     async def _connect(self) -> None:
-        """Makes a connection for who waits."""
+        """Opens a connection for a waiting request."""
         task = asyncio.current_task()
-        assert task is not None  # it runs as one
+        assert task is not None  # always runs as a task
         try:
             connection = await self._open_connection()
         except OSError as error:
@@ -182,7 +183,7 @@ class HttpTarget:
             if self._waiting:
                 self._waiting.popleft().on_end(type(error).__name__)
             return
-        self._connecting.discard(task)  # before it is looked at how many lack
+        self._connecting.discard(task)  # before `add_free`, which counts the missing connections
         self.add_free(connection)
 
     async def _open_connection(self) -> "HttpConnection":
@@ -202,17 +203,17 @@ class HttpTarget:
             connection.close()
 
     def add_free(self, connection: "HttpConnection") -> None:
-        """Takes back a connection (called by it)."""
+        """Takes back a free connection (called by the connection)."""
         self._free.append(connection)
         self._go_on()
 
     def on_close(self, connection: "HttpConnection") -> None:
-        """Forgets a connection (called by it)."""
+        """Forgets a closed connection (called by the connection)."""
         self._open.discard(connection)
         if connection in self._free:
             self._free.remove(connection)
 
     def again(self, attempt: Attempt) -> None:
-        """Sends a request once more (called by the connection that had ended)."""
+        """Sends a request again (called by the connection that ended)."""
         self._waiting.appendleft(attempt)
         self._loop.call_soon(self._go_on)

@@ -1,8 +1,9 @@
-"""One load on one target: who sends what is due, and takes in what is over.
+"""A load test of a target: sends the requests that are due, and counts their outcomes.
 
-Open loop: request 7 was due at 0.35 s, could be sent at 0.40 s because the target stood still, and
-was answered at 0.47 s: its latency is 0.12 s. Counted from when it was sent it would be 0.07 s, and
-a target that stands still would look fast (Gil Tene's "coordinated omission").
+Example of an open loop: request 7 was due at 0.35 s. The target was stalled, and accepted the
+request only at 0.40 s. The reply came at 0.47 s, so the latency is 0.12 s. Counted from the time of
+sending it would be 0.07 s, and a stalled target would look fast. This error is known as
+"coordinated omission" (Gil Tene).
 """
 
 import math
@@ -16,7 +17,7 @@ from modelflow.insight.load.report import LoadReport, Tally
 from modelflow.insight.load.target import Attempt, Outcome, Target
 from modelflow.runtime.clock import SYSTEM_CLOCK, Clock
 
-# Requests that are sent together; between two such lots is looked at what is over.
+# Requests submitted together. Finished requests are counted between two such lots.
 _LOT = 256
 
 
@@ -27,7 +28,7 @@ def run(
     clock: Clock = SYSTEM_CLOCK,
     marked: Callable[[], None] | None = None,
 ) -> LoadReport:
-    """Puts load on a target, on the calling thread, and returns what it did; see `Load`.
+    """Runs a load test on the calling thread, and returns its report; see `Load`.
 
     ::
 
@@ -39,9 +40,10 @@ def run(
 
 
 class Load:
-    """One load. It has no thread: `run` sends and counts on its caller's, and sleeps in between.
+    """A load test that has no thread of its own.
 
-    What is over is told by whatever thread ended it, which appends it to a list and goes on.
+    `run` sends and counts requests on the caller's thread, and sleeps in between. Whichever thread
+    ends a request appends its outcome to a list and goes on at once.
     """
 
     def __init__(
@@ -52,48 +54,49 @@ class Load:
         clock: Clock = SYSTEM_CLOCK,
         marked: Callable[[], None] | None = None,
     ) -> None:
-        """Sends nothing yet.
+        """Prepares the load test; sends nothing.
 
         Args:
-            target: It takes requests until the load is over.
-            options: What load is wanted.
-            clock: What time it goes by; the target goes by the same.
-            marked: Called when the warm-up is over, and when nothing is sent any more, before what
-                is under way is waited for: for who compares figures of these two moments.
+            target: The target; it must accept requests until the load test is over.
+            options: The rate or the number of clients, and the duration.
+            clock: The clock of the load test; the target must use the same clock.
+            marked: Called twice: at the end of the warm-up, and after the last request was sent,
+                before the wait for open requests. Compare the target's statistics of both times.
         """
         self._target, self._options, self._clock = target, options, clock
         self._marked = marked or (lambda: None)
         self._tally = Tally(options)
         self._pace: Pace = Rate(options) if options.rate is not None else Clients(options)
         self._condition = threading.Condition()
-        # Of other threads: what is over, when; that there is room; that it is to stop.
+        # Written by other threads: ended requests, room at the target, the order to stop.
         self._told: deque[tuple[Attempt, str, float]] = deque()
         self._has_room = True
         self._is_stopped = False
         self._is_resting = False
-        # Of the thread that runs it.
-        self._under_way: deque[Attempt] = deque()  # in the order in which they are given up
-        self._backlog: deque[Attempt] = deque()  # the target had no room for them
+        # Used by the thread of `run` only.
+        self._under_way: deque[Attempt] = deque()  # in the order of their time-outs
+        self._backlog: deque[Attempt] = deque()  # not submitted yet, for lack of room
         self._in_flight = self._counted = 0
         self._window = self._sent_until = self._over = math.inf
         self._is_timed = self._is_whole = False
 
     @property
     def counts(self) -> tuple[int, int]:
-        """How many requests were answered well so far, and how many were not; from any thread."""
+        """The numbers of successful and failed requests so far; callable from any thread."""
         return self._tally.answered, self._tally.failed
 
     def stop(self) -> None:
-        """Has `run` send nothing more and end when what is under way is over; from any thread."""
+        """Stops sending; `run` ends after the open requests. Callable from any thread."""
         self._is_stopped = True
         self._wake()
 
     def run(self) -> LoadReport:
-        """Does it, once; returns what it did.
+        """Runs the load test once and returns its report.
 
         Raises:
-            Exception: what `Target.submit` raises (a flow that has ended: `StreamClosed`). What was
-                under way is given up, and `report` gives what there is. The same at a Ctrl-C.
+            Exception: An exception of `Target.submit`, such as `StreamClosed` if the flow has
+                ended. Open requests are then cancelled, and `report` returns the results so far.
+                A Ctrl-C has the same effect.
         """
         start = self._clock.now()
         self._window = start + self._options.warm_up
@@ -109,15 +112,15 @@ class Load:
         return self.report()
 
     def report(self) -> LoadReport:
-        """Returns what there is, once `run` has ended, however."""
+        """Returns the results, after `run` has returned or raised."""
         until = self._sent_until if self._is_timed else self._over
         seconds, sending = (max(0.0, end - self._window) for end in (until, self._sent_until))
         return self._tally.report(self._target.name, seconds, sending, self._is_whole)
 
-    # -- the thread that runs it ------------------------------------------------------------------
+    # -- thread of `run` --------------------------------------------------------------------------
 
     def _send(self) -> None:
-        """Sends what is due until the last one was."""
+        """Sends requests until no more are due, or until `stop`."""
         is_marked = False
         while True:
             now = self._clock.now()
@@ -139,7 +142,7 @@ class Load:
         self._marked()
 
     def _make(self, now: float) -> float | None:
-        """Makes requests of what is due by now; returns when the next one is, as `Pace.due`."""
+        """Makes the requests that are due by now; returns the time of the next, as `Pace.due`."""
         most = self._options.max_in_flight
         for _ in range(_LOT):
             due = None if self._is_full else self._pace.due(now)
@@ -161,9 +164,9 @@ class Load:
         return self._counted >= self._pace.most
 
     def _offer(self) -> None:
-        """Gives the target what it has room for."""
+        """Submits the backlog, as far as the target has room."""
         while self._backlog and self._has_room:
-            if self._backlog[0].is_over:  # given up before the target had it
+            if self._backlog[0].is_over:  # timed out before it was submitted
                 self._backlog.popleft()
                 continue
             lot = [self._backlog[place] for place in range(min(_LOT, len(self._backlog)))]
@@ -176,13 +179,13 @@ class Load:
             self._has_room = True
 
     def _take(self) -> None:
-        """Takes in what is over."""
+        """Counts the requests that other threads have ended."""
         while self._told:
             attempt, outcome, end = self._told.popleft()
             if attempt.is_over:
                 continue
             last = self._tally.since(attempt) + self._options.timeout
-            if end > last:  # told of before it could be given up
+            if end > last:  # the end was reported before `_expire` ran
                 outcome, end = Outcome.TIMED_OUT, last
             self._close(attempt, outcome, end)
 
@@ -193,14 +196,14 @@ class Load:
         self._pace.on_free(end)
 
     def _expire(self, now: float) -> None:
-        """Gives up what was not answered in time."""
+        """Cancels the requests whose time-out has passed."""
         while (last := self._expiry()) <= now:
             attempt = self._under_way.popleft()
             self._close(attempt, Outcome.TIMED_OUT, last)
             self._target.cancel(attempt)
 
     def _expiry(self) -> float:
-        """Returns when the next one is given up, if it is not over before."""
+        """Returns the time-out of the oldest open request, or infinity if none is open."""
         while self._under_way and self._under_way[0].is_over:
             self._under_way.popleft()
         if not self._under_way:
@@ -208,7 +211,7 @@ class Load:
         return self._tally.since(self._under_way[0]) + self._options.timeout
 
     def _drain(self) -> None:
-        """Waits for what is under way, as long as it may take."""
+        """Waits for the open requests, at most until their time-outs."""
         self._pace.drain()
         while True:
             self._take()
@@ -228,10 +231,12 @@ class Load:
                 self._target.cancel(attempt)
 
     def _rest(self, until: float) -> None:
-        """Sleeps until then, until a request is to be given up, or until something is told."""
+        """Sleeps until the given time, the next time-out, or a report of another thread."""
         until = min(until, self._expiry())
         with self._condition:
-            self._is_resting = True  # before the look: who tells something looks at it behind that
+            # Set before `_is_told` is read. Other threads write their report first and read this
+            # flag afterwards, so no report is missed.
+            self._is_resting = True
             if not self._is_told:
                 seconds = until - self._clock.now()
                 if seconds > 0:
@@ -240,7 +245,7 @@ class Load:
 
     @property
     def _is_told(self) -> bool:
-        """Tells whether there is something to do for who rests."""
+        """Whether another thread has reported something that ends the sleep."""
         if self._pace.waits_for_answers and self._told:
             return True
         return (self._is_stopped and not self._pace.is_draining) or bool(

@@ -1,34 +1,34 @@
-"""What load is wanted, and for how long."""
+"""The options of a load test: rate or clients, duration and limits."""
 
 import math
 from dataclasses import dataclass
 
 ARRIVALS = ("poisson", "constant")
-"""How requests of a rate are spread: at random moments, or all the same time apart."""
+"""The distributions of the requests of a rate: at random times, or at equal intervals."""
 MOST_REQUESTS = 10_000_000
-"""Requests that one load has at most: each latency is kept, which takes 24 bytes a request."""
+"""The most requests of a load test; every latency is stored, with 24 bytes a request."""
 _MOST_RATE = 1e6
 _MOST_CLIENTS = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoadOptions:
-    """What load is wanted: a rate (an open loop), or clients (a closed one).
+    """The options of a load test: a rate (an open loop), or clients (a closed loop).
 
     Attributes:
-        rate: Requests a second that are due, whatever becomes of the earlier ones.
-        clients: Requests that are always under way: the next one is sent when one is over.
-        seconds: How long, without the warm-up; None: until ``requests`` have been sent.
-        warm_up: Seconds before that, in which requests are sent and do not count.
-        requests: How many count at most; None: as many as there are in ``seconds``.
-        timeout: Seconds after which a request is given up, from when its latency counts.
-        max_in_flight: Requests of a rate that are under way at most: what is due beyond is not sent
+        rate: Requests a second that are due, independent of the replies to earlier ones.
+        clients: Requests in flight at all times. A new one is sent when one ends.
+        seconds: Duration without the warm-up. None if only ``requests`` ends the load test.
+        warm_up: Seconds before the measurement. Their requests are sent, but do not count.
+        requests: The most requests that count. None for as many as ``seconds`` allows.
+        timeout: Seconds after which a request is cancelled, from the start of its latency.
+        max_in_flight: The most requests of a rate in flight. Requests beyond are not sent
             (`Outcome.SHED`).
-        arrivals: How the requests of a rate are spread: ``poisson`` or ``constant``.
-        seed: Of the random numbers: the same one gives the same moments.
+        arrivals: The distribution of the requests of a rate: ``poisson`` or ``constant``.
+        seed: Seed of the random numbers. The same seed gives the same times.
 
     Raises:
-        ValueError: one is out of its range, or they do not go together.
+        ValueError: An option is out of its range, or two options do not go together.
     """
 
     rate: float | None = None
@@ -66,7 +66,7 @@ class LoadOptions:
     def _check(
         self, name: str, least: float, most: float, unit: str = "", *, is_open: bool = False
     ) -> None:
-        """Checks that a number is in its range; ``is_open``: that it is more than ``least``."""
+        """Checks the range of an option; `is_open` excludes `least` itself."""
         value = getattr(self, name)
         if value is None:
             return

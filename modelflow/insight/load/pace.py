@@ -1,4 +1,4 @@
-"""When the next request of a load is due: at a rate, or when a client has its answer."""
+"""The times at which requests are due: at a rate, or when a client has its reply."""
 
 import itertools
 import math
@@ -10,27 +10,27 @@ import numpy as np
 
 from modelflow.insight.load.options import ARRIVALS, MOST_REQUESTS, LoadOptions
 
-# Moments that are drawn at once.
+# Number of arrival times that are drawn in one call.
 _BLOCK = 1024
 
 
 def arrivals_of(kind: str, rate: float, seed: int = 0) -> Iterator[float]:
-    """Gives the moments at which requests are due, without an end, in seconds from the beginning.
+    """Yields the times at which requests are due, in seconds from the start, without end.
 
     Args:
-        kind: ``poisson``: independent of each other, the times between them exponential, as those
-            of many who do not know of each other; ``constant``: all the same time apart.
+        kind: ``poisson`` for independent requests with exponential intervals, as many independent
+            clients send them. ``constant`` for equal intervals.
         rate: Requests a second.
-        seed: Of the random numbers.
+        seed: Seed of the random numbers.
 
     Raises:
-        ValueError: there is no such kind.
+        ValueError: The kind is unknown.
     """
     if kind not in ARRIVALS:
         raise ValueError(f"arrivals: got {kind!r}; expected {' or '.join(ARRIVALS)}")
     if kind == "poisson":
         return _poisson(rate, seed)
-    return (number / rate for number in itertools.count())  # not a sum, whose error would grow
+    return (number / rate for number in itertools.count())  # a sum would accumulate an error
 
 
 def _poisson(rate: float, seed: int) -> Iterator[float]:
@@ -42,21 +42,21 @@ def _poisson(rate: float, seed: int) -> Iterator[float]:
 
 
 class Pace(ABC):
-    """When requests are due; one thread uses it.
+    """The schedule of requests; used by one thread.
 
     Attributes:
-        is_open: Requests are due whatever becomes of the earlier ones.
-        waits_for_answers: Something may follow from a request's end.
-        is_draining: None is due any more.
-        end: When none is due any more, by the clock; infinite: that is not known.
-        most: How many there are behind the warm-up, at most.
+        is_open: Whether requests are due independent of earlier replies.
+        waits_for_answers: Whether the end of a request has consequences, such as a new request.
+        is_draining: Whether all requests have been sent.
+        end: The time of the clock after which no request is due; infinite if unknown.
+        most: The most requests after the warm-up.
     """
 
     is_open: bool
     waits_for_answers: bool
 
     def __init__(self, options: LoadOptions) -> None:
-        """Takes the end."""
+        """Reads the duration and the limit of requests from the options."""
         self._span = math.inf
         if options.seconds is not None:
             self._span = options.warm_up + options.seconds
@@ -65,36 +65,36 @@ class Pace(ABC):
         self.end = math.inf
 
     def begin(self, start: float) -> None:
-        """Begins, at this time of the clock."""
+        """Starts the schedule at this time of the clock."""
         self.end = start + self._span
 
     @abstractmethod
     def due(self, now: float) -> float | None:
-        """Returns when the next one is due; infinite: unknown; None: none is any more."""
+        """Returns the time of the next request: infinite if unknown, None after the last."""
 
     @abstractmethod
     def advance(self) -> None:
-        """Goes on to the one behind."""
+        """Goes on to the following request."""
 
     @abstractmethod
     def on_free(self, end: float) -> None:
-        """Notes that a request was over then."""
+        """Notes that a request ended at this time."""
 
     def drain(self) -> None:
-        """Notes that none is sent any more, and the ends of those under way are waited for."""
+        """Notes that all requests were sent, and that only their ends are awaited."""
         self.is_draining = self.waits_for_answers = True
 
 
 class Rate(Pace):
-    """An open loop: requests at the moments of a process; see `Pace`."""
+    """An open loop, with requests at the times of a random or constant process; see `Pace`."""
 
     is_open = True
     waits_for_answers = False
 
     def __init__(self, options: LoadOptions) -> None:
-        """Takes the rate, its process, and the end."""
+        """Reads the rate, its distribution and the duration from the options."""
         super().__init__(options)
-        assert options.rate is not None  # else it is a closed loop
+        assert options.rate is not None  # None selects `Clients`
         self._moments = arrivals_of(options.arrivals, options.rate, options.seed)
         self._start = self._next = 0.0
 
@@ -105,7 +105,7 @@ class Rate(Pace):
         self._next = next(self._moments)
 
     def due(self, now: float) -> float | None:
-        """See `Pace`; what was due before the end is, however late it is now."""
+        """See `Pace`; includes late requests that were due before the end."""
         if self._next < self._span:
             return self._start + self._next
         return None if now >= self.end else math.inf
@@ -115,21 +115,21 @@ class Rate(Pace):
         self._next = next(self._moments)
 
     def on_free(self, end: float) -> None:
-        """Nothing follows from it."""
+        """Does nothing, because the rate does not depend on replies."""
 
 
 class Clients(Pace):
-    """A closed loop: each client sends a request when it has the answer to its last one."""
+    """A closed loop: each client sends a request after the reply to its last request."""
 
     is_open = False
     waits_for_answers = True
 
     def __init__(self, options: LoadOptions) -> None:
-        """Takes how many clients there are, and the end."""
+        """Reads the number of clients and the duration from the options."""
         super().__init__(options)
-        assert options.clients is not None  # else it is an open loop
+        assert options.clients is not None  # None selects `Rate`
         self._count = options.clients
-        self._free: deque[float] = deque()  # since when
+        self._free: deque[float] = deque()  # for each idle client, the time since when it is idle
 
     def begin(self, start: float) -> None:
         """See `Pace`."""

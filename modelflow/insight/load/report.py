@@ -1,4 +1,4 @@
-"""The figures of a load, as they come and at its end: percentiles, rates, errors."""
+"""The report of a load test: percentiles, rates and errors."""
 
 import math
 from array import array
@@ -18,14 +18,14 @@ PERCENTS = (50.0, 90.0, 95.0, 99.0, 99.9)
 
 
 class Sample:
-    """Times in seconds, for reading.
+    """A sorted sample of times in seconds.
 
     Attributes:
-        seconds: float64, rising, read-only.
+        seconds: The times in ascending order; a read-only array of float64.
     """
 
     def __init__(self, seconds: Sequence[float] | npt.NDArray[np.float64] = ()) -> None:
-        """Sorts them."""
+        """Sorts the times."""
         self.seconds = np.sort(np.asarray(seconds, np.float64))
         self.seconds.flags.writeable = False
 
@@ -34,16 +34,18 @@ class Sample:
 
     @property
     def mean(self) -> float:
-        """Their mean in seconds; 0 where there are none."""
+        """The mean in seconds; 0 for an empty sample."""
         return float(self.seconds.mean()) if len(self) else 0.0
 
     @property
     def max(self) -> float:
-        """The longest one in seconds; 0 where there are none."""
+        """The longest time in seconds; 0 for an empty sample."""
         return float(self.seconds[-1]) if len(self) else 0.0
 
     def percentile(self, percent: float) -> float:
-        """Returns the shortest time that ``percent`` of them do not exceed; 0 where there are none.
+        """Returns the shortest time that ``percent`` % of the times do not exceed.
+
+        An empty sample has the percentile 0.
 
         Raises:
             ValueError: ``percent`` is not from 0 to 100.
@@ -52,35 +54,35 @@ class Sample:
             raise ValueError(f"percent: got {percent!r}; expected 0 to 100")
         if not len(self):
             return 0.0
-        # Rounded, as 99.9 of 1000 is 999.0000000000001 in binary.
+        # Rounded, because 99.9 % of 1000 is 999.0000000000001 in binary.
         place = math.ceil(round(len(self) * percent / 100, 6))
         return float(self.seconds[max(1, place) - 1])
 
     def document(self) -> dict[str, Any]:
-        """Returns its figures as what JSON can hold; times in seconds."""
+        """Returns the statistics as a dict of JSON values, with times in seconds."""
         marks = {f"p{percent:g}": self.percentile(percent) for percent in PERCENTS}
         return {"count": len(self), "mean": self.mean, **marks, "max": self.max}
 
 
 VERSION = 1
-"""Of the JSON document."""
-# What it has of a report as it is.
+"""The version of the JSON document."""
+# The attributes of a report that the document has unchanged.
 _FIGURES = ("target", "is_whole", "seconds", "sending", "offered", "rate", "is_client_limited")
-# What delay of the client shows in the figures: seconds, and as a share of the latency.
+# Delay of the client that affects the results: in seconds, and as a share of the latency.
 _LATE = 0.010
 _LATE_SHARE = 0.1
 
 
 @dataclass(frozen=True)
 class Second:
-    """A second of a load.
+    """The results of one second of a load test.
 
     Attributes:
-        second: Its number, from 0: the first one behind the warm-up.
-        due: Requests that were due in it and are over.
-        rate: Requests a second that were answered well in it, whenever they were due.
-        failed: Those of ``due`` that were not.
-        p50, p99: Latencies of those of ``due`` that were, in seconds; 0: there were none.
+        second: The number of the second; the first one after the warm-up is 0.
+        due: Number of requests that were due in this second and have ended.
+        rate: Successful replies a second in this second, whenever the requests were due.
+        failed: Number of the requests in ``due`` that failed.
+        p50, p99: Latencies of the successful requests in ``due``, in seconds; 0 without any.
     """
 
     second: int
@@ -93,23 +95,23 @@ class Second:
 
 @dataclass(frozen=True)
 class LoadReport:
-    """What a load has done: of the requests that were due behind the warm-up.
+    """The results of a load test, for the requests that were due after the warm-up.
 
     Attributes:
-        target: What the load was put on.
-        options: What load was wanted.
-        seconds: How long it was, without the warm-up.
-        sending: How long of that requests were sent.
-        answered_in_time: Requests that were answered well in these seconds, those that were due
-            in the warm-up among them, and without those that were answered later.
-        outcomes: What became of requests (`Outcome`, or as the target names its failures) -> of how
-            many; the most frequent first.
-        latency: Of each that was answered well. It counts from when the request was due; of clients
-            from when it was sent.
-        late: How much later than it was due each was sent: the client's own delay. Of clients, how
-            long after they had their answers.
-        curve: Second by second.
-        is_whole: False: it was interrupted.
+        target: The name of the target.
+        options: The options of the load test.
+        seconds: Duration without the warm-up.
+        sending: The part of ``seconds`` in which requests were sent.
+        answered_in_time: Number of successful replies within ``seconds``. Includes requests that
+            were due in the warm-up, and excludes later replies.
+        outcomes: Outcome -> number of requests, the most frequent first. An outcome is one of
+            `Outcome`, or the target's name for a failure.
+        latency: The latency of each successful request, counted from when the request was due.
+            With clients, counted from when the request was sent.
+        late: The client's own delay of each request, from when it was due until it was sent. With
+            clients, from the last reply until the next request.
+        curve: The results of each second.
+        is_whole: Whether the load test ran to its end; False if it was interrupted.
     """
 
     target: str
@@ -125,35 +127,36 @@ class LoadReport:
 
     @property
     def count(self) -> int:
-        """How many requests were due and are over, however."""
+        """The number of requests that were due and have ended, with any outcome."""
         return sum(self.outcomes.values())
 
     @property
     def ok(self) -> int:
-        """How many of them were answered well."""
+        """The number of successful requests."""
         return self.outcomes.get(Outcome.OK, 0)
 
     @property
     def failures(self) -> dict[str, int]:
-        """What became of the others."""
+        """The outcomes of the failed requests."""
         return {name: count for name, count in self.outcomes.items() if name != Outcome.OK}
 
     @property
     def offered(self) -> float:
-        """Requests a second that were due."""
+        """The requests a second that were due."""
         return self.count / self.sending if self.sending > 0 else 0.0
 
     @property
     def rate(self) -> float:
-        """Requests a second that were answered well."""
+        """The successful replies a second."""
         return self.answered_in_time / self.seconds if self.seconds > 0 else 0.0
 
     @property
     def is_client_limited(self) -> bool:
-        """Tells whether the client itself was so late that the figures are its own as well.
+        """Whether the delay of the client itself affects the results.
 
-        At a rate: 1 % of the requests were sent more than 10 ms late, or more than a tenth of the
-        median latency. Of clients: they took a tenth of the mean latency to send the next one.
+        At a rate: 1 % of the requests were sent more than 10 ms late, or later than a tenth of the
+        median latency. With clients: the mean delay of the next request exceeded a tenth of the
+        mean latency.
         """
         if self.options.rate is None:
             return len(self.latency) > 0 and self.late.mean > _LATE_SHARE * self.latency.mean
@@ -161,9 +164,9 @@ class LoadReport:
         return late > _LATE or (len(self.latency) > 0 and late > _LATE_SHARE * median)
 
     def document(self) -> dict[str, Any]:
-        """Returns all of it as what JSON can hold; times in seconds.
+        """Returns the report as a dict of JSON values, with times in seconds.
 
-        ``version`` changes when a reader of the old form would misunderstand the new one.
+        ``version`` changes when a reader of the old form would misunderstand the new form.
         """
         return {
             "version": VERSION,
@@ -180,38 +183,39 @@ _Times = npt.NDArray[np.float64]
 
 
 class Tally:
-    """Counts requests, and keeps the times of each; one thread writes.
+    """Counts requests and stores the time of each; only one thread may write.
 
     Attributes:
-        answered, failed: How many were, the warm-up's among them.
+        answered, failed: Numbers of requests, including those of the warm-up.
     """
 
     def __init__(self, options: LoadOptions) -> None:
-        """Begins with none."""
+        """Starts with no requests."""
         self._options = options
         self._is_open = options.rate is not None
         self.answered = self.failed = 0
-        # Seconds from the end of the warm-up, negative before it; of what was answered well.
+        # Of successful requests: seconds from the end of the warm-up, negative before it.
         self._due, self._latencies = array("d"), array("d")
         self._late = array("d")
         self._outcomes: Counter[str] = Counter()
-        self._failures: Counter[int] = Counter()  # by the second in which they were due
+        self._failures: Counter[int] = Counter()  # by the second in which the request was due
 
     def since(self, attempt: Attempt) -> float:
-        """Returns from when a request's latency counts.
+        """Returns the time from which the latency of a request counts.
 
-        Where requests come at a rate, that is when it was due. A client sends when it is ready to.
+        At a rate, that is the time at which the request was due. With clients, it is the time of
+        sending, because a client sends when it is ready.
         """
         return attempt.due if self._is_open else attempt.sent
 
     def add(self, attempt: Attempt, outcome: str, end: float, window: float) -> None:
-        """Adds a request that is over.
+        """Adds a request that has ended.
 
         Args:
-            attempt: It.
-            outcome: What became of it.
-            end: When.
-            window: When the warm-up ended.
+            attempt: The request.
+            outcome: The outcome of the request.
+            end: The time of its end.
+            window: The time at which the warm-up ended.
         """
         since = self.since(attempt)
         due = since - window
@@ -229,13 +233,13 @@ class Tally:
                 self._late.append(max(0.0, attempt.sent - attempt.due))
 
     def report(self, target: str, seconds: float, sending: float, is_whole: bool) -> LoadReport:
-        """Returns what there is.
+        """Returns the report of all requests so far.
 
         Args:
-            target: Its name.
-            seconds: How long it was, without the warm-up.
-            sending: How long of that requests were sent.
-            is_whole: It came to its end.
+            target: The name of the target.
+            seconds: Duration without the warm-up.
+            sending: The part of `seconds` in which requests were sent.
+            is_whole: Whether the load test ran to its end.
         """
         due = np.frombuffer(self._due, np.float64) if self._due else np.zeros(0)
         times = np.frombuffer(self._latencies, np.float64) if self._due else np.zeros(0)

@@ -1,4 +1,4 @@
-"""What load is put on, and one request of it."""
+"""The target of a load test, and a single request to a target."""
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
@@ -6,42 +6,42 @@ from typing import Any, Protocol
 
 
 class Outcome(StrEnum):
-    """What may become of a request whatever the target is.
+    """The outcomes of a request that every target has.
 
-    A target has names of its own for its failures: ``HTTP 503``, ``ConnectionResetError``, the name
-    of the exception that a flow unit raised.
+    A target adds names for its own failures: ``HTTP 503``, ``ConnectionResetError``, or the name of
+    the exception that a flow unit raised.
     """
 
     OK = "ok"
-    """It was answered well."""
+    """The request succeeded."""
     TIMED_OUT = "timed out"
-    """It was given up: no answer came in time."""
+    """The request was cancelled, because no reply came in time."""
     SHED = "shed"
-    """It was due while as many as may be were under way, and was not sent."""
+    """The request was not sent, because ``max_in_flight`` requests were in flight already."""
     UNFINISHED = "unfinished"
-    """It was under way when the load was interrupted."""
+    """The request was in flight when the load test was interrupted."""
 
 
 class Attempt:
-    """One request, from the moment at which it is due.
+    """A request of a load test, from the time at which the request is due.
 
     Attributes:
-        due: When it is to be sent, by the load's clock, in seconds.
-        sent: When it was: when the target was given it, or what a target with a thread of its own
-            puts there.
-        is_over: Nobody waits for it any more.
-        handle: The target's own, to find what it has made of it.
+        due: The time at which the request is due, by the clock of the load test, in seconds.
+        sent: The time at which the target received the request. A target with its own thread
+            overwrites it with the time of sending.
+        is_over: Whether the outcome is settled; a later end is ignored.
+        handle: A value of the target, to find its own state of the request.
     """
 
     __slots__ = ("_tell", "due", "handle", "is_over", "sent")
 
     def __init__(self, due: float, sent: float, tell: Callable[["Attempt", str], None]) -> None:
-        """Makes one.
+        """Makes a request that has not been submitted.
 
         Args:
-            due: When it is to be sent.
-            sent: Now.
-            tell: Is told of its end, on whatever thread.
+            due: The time at which the request is due.
+            sent: The time now.
+            tell: Called with the outcome at the end of the request, on any thread.
         """
         self.due = due
         self.sent = sent
@@ -50,27 +50,28 @@ class Attempt:
         self._tell = tell
 
     def on_end(self, outcome: str = Outcome.OK) -> None:
-        """Says that it is over, now; once, from any thread, and holds up nobody."""
+        """Reports the end of the request; call once, from any thread. Does not block."""
         self._tell(self, outcome)
 
 
 class Target(Protocol):
-    """What requests are sent to. Which request is the next one, it knows itself."""
+    """The interface of a load test's target, which itself chooses the next request to send."""
 
     @property
     def name(self) -> str:
-        """What it is, as reports name it."""
+        """The name of the target in reports."""
 
     def submit(self, attempts: Sequence[Attempt], on_room: Callable[[], None]) -> int:
-        """Sends requests, and waits for nothing.
+        """Sends requests without waiting.
 
         Args:
-            attempts: Each is told of its end (`Attempt.on_end`), perhaps before this returns.
-            on_room: Called once if not all are taken, when there may be room for the others.
+            attempts: The requests. Their ends are reported by `Attempt.on_end`, possibly before
+                this method returns.
+            on_room: Called once if some requests were refused, when the target may have room.
 
         Returns:
-            How many it has taken, the first ones; the others are submitted again.
+            The number of accepted requests, from the start of `attempts`. Submit the rest again.
         """
 
     def cancel(self, attempt: Attempt) -> None:
-        """Gives up one that was submitted; whether it still ends is of no interest."""
+        """Cancels a submitted request; its end is ignored from now on."""

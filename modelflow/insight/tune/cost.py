@@ -1,8 +1,8 @@
-"""What a stage costs: measured in the running graph, at several batch sizes and threads.
+"""The cost of a stage, measured in the running graph at several batch sizes and threads.
 
-All nodes get the same batch size for a moment, 1, 2, 4 and so on, and are loaded with as much as
-they take; the time of their calls gives for each the table ``t(n)``. With two threads instead of
-one, what waits and does not only wait for its own device has waited for the interpreter.
+All nodes get the same batch size, 1, 2, 4 and so on, each for a short time under full load. The
+duration of the calls gives the table ``t(n)`` of each stage. A second measurement has two threads a
+stage. Calls that wait much longer with two threads wait for the interpreter lock.
 """
 
 from bisect import bisect_left
@@ -13,25 +13,25 @@ from modelflow.insight.doctor.case import Case
 from modelflow.insight.doctor.service_time import ServiceTime
 
 _LEAST_CALLS = 3
-# Beyond, a line through the table says less than the table itself: a device computes in steps.
+# Above this error the table is used instead of the line, because devices compute in steps.
 _MUCH_OFF = 0.15
-# So much more waiting with more threads is waiting for a lock.
+# An increase of the waiting share by this much, with more threads, shows waiting for a lock.
 _MUCH_MORE = 0.2
 
 
 @dataclass(frozen=True)
 class StageCost:
-    """What calls of a stage take.
+    """The cost of a stage's calls.
 
     Attributes:
-        name: The stage's.
-        visits: Rows that it is given for each request.
-        table: Rows of a call -> seconds that it took on average, alone.
-        computing: Share of that time in which it, or an engine for it, wants processors.
-        processors: How many it wants then.
-        is_locked: What it computes only one thread at a time can.
-        spread: How much longer than usual calls take: the quantiles 50, 90 and 99 %, so
-            scaled that drawn for 80, 18 and 2 % of the calls they make 1 on average.
+        name: The name of the stage.
+        visits: Number of rows that the stage receives for each request.
+        table: Rows of a call -> mean seconds of the call without contention.
+        computing: Share of that time for which the call, or an engine for it, wants processors.
+        processors: Number of processors that the call wants during that share.
+        is_locked: Whether the calls hold the interpreter lock, when one thread at a time computes.
+        spread: Quantiles 50, 90 and 99 % of a call's duration, relative to the mean. They are
+            drawn for 80, 18 and 2 % of the calls, and scaled for a mean of 1.
     """
 
     name: str
@@ -43,10 +43,10 @@ class StageCost:
     spread: tuple[float, float, float] = (1.0, 1.0, 1.0)
 
     def seconds(self, rows: int) -> float:
-        """Returns how long a call with so many rows takes.
+        """Returns the duration of a call with this many rows.
 
-        By the line through the table, if that is near; else between its entries, and beyond the
-        last one as the line goes on.
+        The line through the table is used if its error is small. Else the next larger entry counts.
+        Beyond the last entry, the duration grows in proportion to the rows.
         """
         line = ServiceTime.of({size: (_LEAST_CALLS, _LEAST_CALLS * t) for size, t in self._known})
         if line is not None and line.error <= _MUCH_OFF:
@@ -58,7 +58,7 @@ class StageCost:
         if place == len(sizes):
             last, seconds = self._known[-1]
             return seconds * rows / last
-        # A step lies between two entries: the upper one is on the safe side.
+        # A step may lie between two entries. The upper entry is the safe choice.
         return self._known[place][1]
 
     @property
@@ -69,13 +69,13 @@ class StageCost:
 def costs_of(
     sweep: Mapping[int, Case], alone: Case, together: Case, visits: Mapping[str, float]
 ) -> dict[str, StageCost]:
-    """Returns what each stage costs.
+    """Returns the cost of each stage.
 
     Args:
-        sweep: Batch size -> what was seen with it.
-        alone: What was seen with one thread a stage.
-        together: With several.
-        visits: Stage -> rows that it is given for each request.
+        sweep: Batch size -> the measurement with that batch size.
+        alone: The measurement with one thread a stage.
+        together: The measurement with several threads a stage.
+        visits: Stage -> number of rows that the stage receives for each request.
     """
     found = {}
     for name in [stage.name for stage in alone.stages]:
@@ -85,7 +85,8 @@ def costs_of(
             for rows_of_call, (count, seconds) in stage.calls.items():
                 is_whole = count >= _LEAST_CALLS and rows_of_call
                 if is_whole and (rows_of_call == size or rows_of_call not in table):
-                    # Without what others took of the processors: that is for the simulation.
+                    # Without the time for which other threads had the processors. The simulation
+                    # adds that time.
                     alone_part = 1.0 - stage.first.runnable
                     table[rows_of_call] = seconds / count * alone_part
         one = next(stage for stage in alone.stages if stage.name == name)
@@ -108,7 +109,7 @@ def costs_of(
 def _spread(mean: float, quantiles: list[float]) -> tuple[float, float, float]:
     if mean <= 0:
         return (1.0, 1.0, 1.0)
-    # Drawn for 80, 18 and 2 % of the calls, which together last as long as was measured.
+    # Drawn for 80, 18 and 2 % of the calls, whose total then equals the measured total.
     drawn = sum(
         part * quantile for part, quantile in zip((0.8, 0.18, 0.02), quantiles, strict=True)
     )

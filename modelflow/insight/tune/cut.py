@@ -1,4 +1,4 @@
-"""What a placement means before anything runs: what crosses, and what that costs."""
+"""The effect of a placement, estimated without a run: the rows that cross, and their cost."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -10,23 +10,24 @@ from modelflow.graph.node import Endpoint
 from modelflow.insight.tune.sample import Sample
 from modelflow.plan.partition import Partition, find_partitions
 
-# Processor time of a batch's way to an actor and back, in microseconds of all processes: for the
-# call, for each row, and for each kilobyte (benchmarks/far_nodes.py).
+# Processor time of the transfer of a batch to an actor and back, in microseconds of all processes:
+# for each call, row and kilobyte. Measured by benchmarks/far_nodes.py.
 CALL_US = 300.0
 ROW_US = 50.0
 KILOBYTE_US = 0.25
-# Of the time that is moved, what the way there and back may take before it is told.
+# Transfers up to this share of the moved work cause no advice.
 _MOST_SHARE = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """One port of a cut.
+    """A port at which rows cross a cut.
 
     Attributes:
-        end: The node outside and its port, where rows enter; the one inside, where they leave.
-        tensor: What passes there, as far as units say.
-        size: The bytes of one row; None: nobody says.
+        end: The node and the output that makes the rows: outside the cut where they enter, inside
+            where they leave.
+        tensor: Type and shape of the rows, as far as the units declare them.
+        size: The bytes of one row; None if unknown.
     """
 
     end: str
@@ -36,16 +37,16 @@ class Crossing:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What one partition means.
+    """The estimated effect of one partition.
 
     Attributes:
-        name: The far node.
-        placement: Where it runs.
-        nodes: What runs there.
+        name: The name of the remote node.
+        placement: The placement on which the partition runs.
+        nodes: The nodes of the partition.
         batch_size: The most rows that cross together.
-        entering, leaving: What crosses.
-        work_us: What its nodes take for a row, in microseconds, as a sample shows; None: none does.
-        advice: What would cost less.
+        entering, leaving: The ports at which rows cross.
+        work_us: Microseconds that the nodes take for a row, from a sample; None without one.
+        advice: Changes that would cost less.
     """
 
     name: str
@@ -59,9 +60,9 @@ class Cut:
 
     @property
     def row_us(self) -> float | None:
-        """The predicted processor time of a row's way there and back, in full batches.
+        """The predicted processor time of a row's round trip in full batches.
 
-        In microseconds; None: nobody says how large rows are.
+        In microseconds; None if the size of a row is unknown.
         """
         sizes = [crossing.size for crossing in (*self.entering, *self.leaving)]
         known = [size for size in sizes if size is not None]
@@ -71,14 +72,16 @@ class Cut:
 
 
 def cuts_of(graph: Graph, sample: Sample | None = None) -> tuple[Cut, ...]:
-    """Returns what each placed part of a graph means; none is placed: ().
+    """Returns the estimated effect of each partition of a graph.
+
+    The result is empty if no node has a placement.
 
     Args:
-        graph: The whole.
-        sample: What a run of it has shown: it says more than units do.
+        graph: The whole graph.
+        sample: The results of a run; it overrides the types that units declare.
 
     Raises:
-        GraphError: what is placed cannot be cut out; every reason is listed.
+        GraphError: A placed part cannot be cut out. The message lists every reason.
     """
     return tuple(_cut(graph, partition, sample) for partition in find_partitions(graph))
 
@@ -100,7 +103,7 @@ def _cut(graph: Graph, part: Partition, sample: Sample | None) -> Cut:
 
 
 def _work(part: Partition, sample: Sample | None) -> float | None:
-    """Returns the microseconds that a row of a partition takes there."""
+    """Returns the microseconds that the nodes of a partition take for a row."""
     if sample is None:
         return None
     passed = [sample.passed.get(source) for source in part.entries[0].sources]
@@ -110,14 +113,14 @@ def _work(part: Partition, sample: Sample | None) -> float | None:
 
 
 def _costs(cut: Cut) -> Iterator[str]:
-    """Says where little is moved for what the way costs."""
+    """Yields advice if the transfer costs much compared with the moved work."""
     if cut.row_us is None or cut.work_us is None or cut.row_us <= _MOST_SHARE * cut.work_us:
         return
     nodes = ", ".join(cut.nodes)
     yield (
-        f"the way to {cut.placement!r} and back takes {cut.row_us:.0f} us a row, and what is done "
-        f"there ({nodes}) {cut.work_us:.0f} us: place more of what stands beside it there as well, "
-        "or nothing; it pays where those machines have what this one lacks"
+        f"the transfer to {cut.placement!r} and back takes {cut.row_us:.0f} us a row, and the work "
+        f"there ({nodes}) {cut.work_us:.0f} us. Place neighbouring nodes there as well, or none. A "
+        "placement pays if its machines have hardware that this machine lacks"
     )
 
 
@@ -134,7 +137,7 @@ def _crossing(graph: Graph, source: Endpoint, target: Endpoint, sample: Sample |
 
 
 def _advice(graph: Graph, part: Partition, sample: Sample | None) -> Iterator[str]:
-    """Says where four times as much crosses as need be: floats that were bytes a node before."""
+    """Yields advice where FP32 or FP64 made of UINT8 crosses, at four times the size or more."""
     for entry in part.entries:
         for source in entry.sources:
             made = _crossing(graph, source, source, sample).tensor
@@ -146,7 +149,7 @@ def _advice(graph: Graph, part: Partition, sample: Sample | None) -> Iterator[st
                 for edge in into
             ):
                 yield (
-                    f"node {source.node!r} makes {made.split()[0]} of UINT8, and that crosses to "
-                    f"{part.placement.name!r}: place it there as well (placement="
-                    f"{part.placement.name}), and a fourth of it does"
+                    f"node {source.node!r} makes {made.split()[0]} of UINT8, which crosses to "
+                    f"{part.placement.name!r}. Place the node there as well (placement="
+                    f"{part.placement.name}); at most a quarter of the bytes then crosses"
                 )

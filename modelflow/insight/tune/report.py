@@ -1,4 +1,4 @@
-"""A tuning as one HTML page that needs nothing else: what was tried, curves, the change."""
+"""The report of the tuner as a self-contained HTML page: the trials, the curves and the change."""
 
 from collections.abc import Sequence
 from html import escape
@@ -35,11 +35,11 @@ svg text {{ fill: currentColor; font-size: 12px }}
 
 
 def html_of(report: TuneReport, title: str, diff: str) -> str:
-    """Returns the page.
+    """Returns the HTML page.
 
     Args:
-        report: What was found.
-        title: Its heading.
+        report: The result of the tuner.
+        title: The heading of the page.
         diff: The change of the graph file.
     """
     notes = "".join(f"<li>{escape(note)}</li>" for note in report.notes)
@@ -62,7 +62,7 @@ def html_of(report: TuneReport, title: str, diff: str) -> str:
 
 
 def summary_of(report: TuneReport) -> str:
-    """Says in a sentence what was found."""
+    """Returns the result in a sentence."""
     if not report.after:
         return "No settings were found that are better than the present ones."
     what = "rate" if report.goal.rate is None else "speed"
@@ -97,7 +97,7 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _curve(report: TuneReport) -> str:
-    """Draws latency over rate: of the settings before, and of those after."""
+    """Draws latency over rate, for the settings before and after the tuning."""
     shown: list[tuple[str, Settings, tuple[Trial, ...]]] = [
         ("before", report.tried[0].settings, report.before)
     ]

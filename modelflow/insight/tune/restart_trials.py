@@ -1,7 +1,8 @@
-"""What only a new start can change: devices, an engine's threads, allowed sizes of batches.
+"""Trials of settings that need a restart: devices, engine threads, allowed batch sizes.
 
-``infer.intra_op_threads`` 1 and 2 and ``infer.device`` cuda, each beside the present value, are six
-graphs. Each is measured once; the present one and the best of the others once more.
+Example: ``infer.intra_op_threads`` 1 and 2, and ``infer.device`` cuda. With the present values
+these are 3 x 2 = 6 variants. Each is measured once. The present graph and the best variant are then
+measured again.
 """
 
 import itertools
@@ -13,20 +14,20 @@ from modelflow.errors import TuningError
 from modelflow.insight.tune.search import Goal
 
 MOST_VARIANTS = 16
-"""Combinations that are tried at most: each starts the graph, with its models."""
+"""The most combinations that are tried; each trial starts the graph and loads its models."""
 
-# A gain that is smaller is not worth a change.
+# A change needs at least this gain.
 _WORTH = 0.03
 
 
 @dataclass(frozen=True)
 class VariantTrial:
-    """One variant under real load.
+    """A trial of a variant under real load.
 
     Attributes:
-        changes: What it changes of the present graph, as ``--set`` takes it; empty: nothing.
-        rate: Requests a second that were answered.
-        latency: The percentile that is asked for, in seconds.
+        changes: The changes of the present graph, as for ``--set``; empty for the present graph.
+        rate: Successful replies a second.
+        latency: The percentile of the goal, in seconds.
     """
 
     changes: Mapping[str, Any]
@@ -35,20 +36,20 @@ class VariantTrial:
 
     @property
     def name(self) -> str:
-        """``infer.device=cuda``, or ``as it is``."""
+        """The changes in words: ``infer.device=cuda``, or ``as it is``."""
         return ", ".join(f"{key}={value}" for key, value in self.changes.items()) or "as it is"
 
 
 @dataclass(frozen=True)
 class VariantsReport:
-    """What was found.
+    """The result of the trials of all variants.
 
     Attributes:
         tried: All trials, in their order.
-        changes: Those of the best variant; empty: none is better than the present graph.
-        gain: How much better the best one is than the present graph, as a share, of the better
-            trials of each; 0 where none looked better.
-        failed: What could not be measured, and why.
+        changes: The changes of the best variant; empty if the present graph is the best.
+        gain: The gain of the best variant over the present graph, as a share. The better trial of
+            each counts. 0 if no variant looked better.
+        failed: The variants that could not be measured, with the reasons.
     """
 
     tried: tuple[VariantTrial, ...]
@@ -66,16 +67,16 @@ def try_variants(
     """Measures every combination of some values, and compares the best with the present graph.
 
     Args:
-        measure: Starts the graph with some changes and loads it; returns the requests a second that
-            were answered, and the percentile of their latency, in seconds. It raises `TuningError`
-            where that cannot be done.
-        values: ``node.attribute`` -> the values to try beside the present one.
-        goal: What is wanted.
-        told: Is told what happens, a line each.
+        measure: Starts the graph with some changes and loads it. Returns the successful replies a
+            second and the percentile of their latency in seconds. Raises `TuningError` if the
+            measurement is not possible.
+        values: ``node.attribute`` -> the values to try in addition to the present value.
+        goal: The goal of the tuning.
+        told: Called with each line of the progress.
 
     Raises:
-        TuningError: the present graph cannot be measured.
-        Exception: whatever else ``measure`` raises.
+        TuningError: The present graph cannot be measured.
+        Exception: Any other exception of ``measure``.
     """
     tried: list[VariantTrial] = []
     failed: list[str] = []
@@ -100,19 +101,20 @@ def try_variants(
     if score(best) <= score(present):
         return VariantsReport(tuple(tried), {}, 0.0, tuple(failed))
     before, after = [present, trial({})], [best, trial(best.changes)]
-    # What disturbs a trial from outside only makes it worse.
+    # The better trial counts, because outside disturbances only make a trial worse.
     was, now = (max(score(one)[1] for one in trials) for trials in (before, after))
     gain = now / was - 1.0 if was > 0 else 0.0
-    # What is demanded is kept by both trials, or, where the present graph does not keep it, nearer.
+    # Both trials must meet the bound of the goal. If the present graph misses the bound, they must
+    # come at least as near to it.
     is_kept = min(score(one)[0] for one in after) >= min(1.0, max(score(one)[0] for one in before))
     is_better = is_kept and (gain > _WORTH or score(present)[0] < 1.0)
     return VariantsReport(tuple(tried), best.changes if is_better else {}, gain, tuple(failed))
 
 
 def _combinations(values: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
-    """Returns what each variant changes; the present graph is none of them."""
+    """Returns the changes of each variant, without the present graph."""
     pairs = [
-        [None, *((name, value) for value in dict.fromkeys(some))]  # None: as it is
+        [None, *((name, value) for value in dict.fromkeys(some))]  # None: the present value
         for name, some in values.items()
     ]
     found = [dict(pair for pair in one if pair) for one in itertools.product(*pairs)]

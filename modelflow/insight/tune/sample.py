@@ -1,4 +1,4 @@
-"""What a run of a few items shows of a graph: how large rows are, and what nodes take for them."""
+"""A sample run of a graph with few items: the size of rows, and the time of nodes."""
 
 import pickle
 from collections.abc import Mapping, Sequence
@@ -17,12 +17,12 @@ from modelflow.wire.tensor import TensorSpec
 
 @dataclass(frozen=True, slots=True)
 class PassedRows:
-    """What an output gave.
+    """The rows that an output sent during a sample run.
 
     Attributes:
-        rows: How many rows.
-        size: Their bytes on average.
-        tensor: Their type and shape, where all were arrays of one type: ``UINT8 (?, ?, 3)``.
+        rows: Number of rows.
+        size: Mean bytes of a row.
+        tensor: Type and shape of the rows if all were arrays of one type: ``UINT8 (?, ?, 3)``.
     """
 
     rows: int
@@ -32,13 +32,13 @@ class PassedRows:
 
 @dataclass(frozen=True)
 class Sample:
-    """What a run has shown.
+    """The results of a sample run.
 
     Attributes:
-        items: How many requests it had.
-        failed: The errors of those that failed.
-        passed: By output, what it gave; of an input of the graph as well.
-        busy_us: By node, the microseconds in its unit, of all rows together.
+        items: Number of requests.
+        failed: The errors of the failed requests.
+        passed: The rows of each output, and of each input of the graph.
+        busy_us: Node -> microseconds in its unit, for all rows together.
     """
 
     items: int
@@ -48,7 +48,7 @@ class Sample:
 
 
 class _SampleWatcher:
-    """What an output has given so far."""
+    """Collects the sizes and types of the rows of an output."""
 
     def __init__(self) -> None:
         self.sizes: list[int] = []
@@ -79,20 +79,22 @@ class _SampleWatcher:
             shape = tuple(next(iter(each)) if len(each) == 1 else None for each in extents)
         try:
             return tensor_text(TensorSpec("", dtype, shape))
-        except (KeyError, ValueError):  # no type of a model's
+        except (KeyError, ValueError):  # the wire protocols have no name for this type
             return str(dtype)
 
 
 def sample_of(graph: Graph, items: Sequence[Mapping[str, Any]]) -> Sample:
-    """Runs a graph here, all of it, twice: what a unit does when it begins is of no interest.
+    """Runs all of a graph in this process, twice, and measures the second run.
+
+    The first run warms up the units.
 
     Args:
-        graph: What it places runs here as well.
-        items: What each request takes, by input; few.
+        graph: The graph; nodes with a placement run in this process as well.
+        items: The inputs of each request; few requests are enough.
 
     Raises:
-        PlanError: this machine cannot run it.
-        FlowFailed: a unit did not open, or has ended the flow.
+        PlanError: This machine cannot run the graph.
+        FlowFailed: A unit did not open, or ended the flow.
     """
     seen: dict[Endpoint, _SampleWatcher] = {}
 
@@ -123,5 +125,5 @@ def sample_of(graph: Graph, items: Sequence[Mapping[str, Any]]) -> Sample:
 def _size_of(data: Any) -> int:
     try:
         return len(pickle.dumps(data, protocol=5))
-    except (pickle.PicklingError, TypeError, AttributeError):  # it crosses to nobody
+    except (pickle.PicklingError, TypeError, AttributeError):  # cannot be sent to a process anyway
         return 0

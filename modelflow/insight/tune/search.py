@@ -1,4 +1,20 @@
-"""Looks for settings that the simulation likes best: from the present ones, a stage at a time."""
+"""A search for the best settings by simulation, which changes one stage at a time.
+
+Example: 2 processors, 16 clients. Stage ``decode`` computes for 4 ms a row. Stage ``infer`` waits
+for its device; its measured calls give ``t(n) = 9 ms + 1 ms n`` for up to 16 rows. The threads of
+``decode`` and the batch size of ``infer`` may change. The search simulates these steps::
+
+    decode.threads  infer.batch_size  rate   p99     limit
+    1               1                 100/s  160 ms  infer: 1 row in 10 ms
+    1               4                 251/s   72 ms  decode: 1 row in 4 ms
+    2               4                 308/s   52 ms  infer: 4 rows in 13 ms
+    2               8                 474/s   34 ms  infer: 8 rows in 17 ms
+    2               16                474/s   34 ms  infer: the other 8 rows are in ``decode``
+
+It changes ``infer`` first, because its load is greater. A batch size of 8 would not help yet, so
+the smaller size 4 stays. The second round takes 8, which helps with two threads for ``decode``. A
+batch size of 16 gains nothing and is dropped.
+"""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -11,21 +27,21 @@ from modelflow.insight.tune.simulate import Outcome
 _THREADS = (1, 2, 3, 4, 6, 8, 12, 16)
 _BATCHES = (1, 2, 4, 8, 16, 32, 64)
 _ROUNDS = 4
-# What is less than this apart is the same: the smaller settings are taken.
+# Scores that differ by a smaller share count as equal. The smaller settings then win.
 _SAME = 0.01
-# A latency may come so near to its bound: what is simulated is not what will be.
+# The simulated latency must be below this share of the bound, because a simulation is not exact.
 _MARGIN = 0.9
 
 
 @dataclass(frozen=True)
 class Goal:
-    """What is wanted.
+    """The goal of a tuning.
 
     Attributes:
-        percent: The percentile of the latency that is bounded, or made small.
-        bound: Seconds that it may have; None: any.
-        rate: Requests a second that come, whatever is answered: a small latency is wanted. None:
-            clients wait for their answers, and a high rate is wanted.
+        percent: The percentile of the latency to bound, or to make small.
+        bound: The bound of that percentile in seconds; None for no bound.
+        rate: Requests a second that arrive, independent of the replies; the goal is then a small
+            latency. None if clients wait for replies; the goal is then a high rate.
     """
 
     percent: float = 99.0
@@ -33,23 +49,24 @@ class Goal:
     rate: float | None = None
 
     def score(self, rate: float, latency: float, margin: float = 1.0) -> tuple[float, float]:
-        """Returns how good a rate and a latency are: the greater the better.
+        """Returns the score of a rate and a latency; a greater score is better.
 
-        First whether what is demanded is kept (or how nearly), then how much of what is wanted.
+        The first number is 1 if the demands are met, or a measure of how nearly they are met. The
+        second number is the rate, or the inverse of the latency.
         """
         kept = 1.0
         if self.bound is not None and latency > margin * self.bound:
             kept = margin * self.bound / latency
         if self.rate is None:
             return kept, rate
-        if rate < 0.97 * self.rate:  # more comes than is answered
+        if rate < 0.97 * self.rate:  # more requests arrive than are answered
             kept = min(kept, rate / self.rate) * 0.97
         return kept, 1.0 / latency if latency > 0 else float("inf")
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """Settings, with what the simulation says of them."""
+    """Settings with their simulated rate, latency and score."""
 
     settings: Settings
     rate: float
@@ -59,14 +76,15 @@ class Ranked:
 
 @dataclass
 class Search:
-    """One search: by simulation, a stage at a time.
+    """A search by simulation, one stage at a time.
 
     Attributes:
-        costs: Of the stages.
-        free: Stage -> what of it may be changed: ``threads``, ``batch_size``, ``batch_timeout_ms``.
-        goal: What is wanted.
-        simulated: What settings would give.
-        most_threads: Of a stage.
+        costs: The cost of each stage.
+        free: Stage -> the attributes that may change: ``threads``, ``batch_size``,
+            ``batch_timeout_ms``.
+        goal: The goal of the tuning.
+        simulated: Simulates settings.
+        most_threads: The most threads of a stage.
     """
 
     costs: Mapping[str, StageCost]
@@ -77,11 +95,15 @@ class Search:
     _known: dict[Settings, Ranked] = field(default_factory=dict)
 
     def run(self, start: Settings) -> list[Ranked]:
-        """Returns settings, the best first, with the present ones among them.
+        """Returns all simulated settings, the best first; the present settings are among them.
 
-        It begins with the present ones; with plenty of everything: where two stages hold each other
-        up, neither gains by growing alone, but each can do with less; and with large batches alone,
-        for where threads take the processors from one another it is they that hold each other up.
+        The search climbs from three starts, because single steps can miss an improvement:
+
+        - the present settings
+        - the most threads and the largest batches everywhere: two stages that limit each other gain
+          nothing when only one grows, but either can shrink
+        - the largest batches with the present threads: threads that compete for the processors slow
+          each other down
         """
         self._climb(start, start)
         for threads in (self._threads[-1], None):
@@ -96,7 +118,7 @@ class Search:
         best = self._look_at(settings)
         for _ in range(_ROUNDS):
             before = best
-            # Stages with much to do first: what they gain is seen at once.
+            # The stages with the greatest load first, because their gain shows at once.
             for name in sorted(self.costs, key=partial(self._load, before.settings), reverse=True):
                 for other in self._candidates(name, best.settings.stages[name], start.stages[name]):
                     if self._may_be_better(name, other, best):
@@ -115,13 +137,13 @@ class Search:
         return found
 
     def _may_be_better(self, name: str, stage: StageSettings, best: Ranked) -> bool:
-        """Tells whether a stage could keep up with the best rate so far, if that is wanted."""
+        """Returns whether a stage could keep up with the best rate, if the goal is a high rate."""
         if self.goal.rate is not None or best.score[0] < 1.0:
             return True
         return _capacity(self.costs[name], stage) >= (1 - _SAME) * best.rate
 
     def _load(self, settings: Settings, name: str) -> float:
-        """Returns the share of time that a stage's workers would work at one request a second."""
+        """Returns the share of time that a stage's threads work at one request a second."""
         cost, stage = self.costs[name], settings.stages[name]
         return cost.visits * cost.seconds(stage.batch_size) / stage.batch_size / stage.threads
 
@@ -130,13 +152,13 @@ class Search:
         return [count for count in _THREADS if count <= self.most_threads]
 
     def _most_rows(self, name: str) -> int:
-        """Returns the largest batch that was seen, or is near to it: more is guesswork."""
+        """Returns the largest batch size that was measured; larger sizes would be a guess."""
         return max((size for size in self.costs[name].table), default=1)
 
     def _candidates(
         self, name: str, present: StageSettings, start: StageSettings
     ) -> list[StageSettings]:
-        """Returns what a stage might be instead."""
+        """Returns the alternatives for the settings of a stage."""
         free = self.free.get(name, ())
         threads, batches = [present.threads], [present.batch_size]
         if "threads" in free:
@@ -154,14 +176,14 @@ class Search:
 
 
 def _capacity(cost: StageCost, stage: StageSettings) -> float:
-    """Returns the requests a second that a stage could do with batches as it likes them best."""
+    """Returns the most requests a second of a stage, with its best batch size."""
     sizes = range(1, stage.batch_size + 1)
     seconds = cost.visits * min(cost.seconds(size) / size for size in sizes)
     return stage.threads / seconds if seconds > 0 else float("inf")
 
 
 def _better(one: Ranked, other: Ranked) -> Ranked:
-    """Returns the better of two; of such that are as good as the same, the smaller."""
+    """Returns the better of two settings, or the smaller if their scores are nearly equal."""
     if other.score[0] != one.score[0]:
         return other if other.score[0] > one.score[0] else one
     mine, its = one.score[1], other.score[1]

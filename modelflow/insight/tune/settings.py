@@ -1,4 +1,4 @@
-"""The settings of a graph that are tuned: threads, batch and queue of each stage. Values."""
+"""The settings that the tuner changes: threads, batch size and queue size of each stage."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -9,13 +9,13 @@ from modelflow.plan import ExecutionPlan, StagePlan
 
 @dataclass(frozen=True)
 class StageSettings:
-    """How one stage runs.
+    """The settings of a stage.
 
     Attributes:
-        threads: Its workers.
+        threads: Number of worker threads.
         batch_size: The most rows of a call.
-        queue_size: The bound of its queues, in rows.
-        batch_timeout_ms: How long a row may wait for others to fill its batch.
+        queue_size: The bound of the queues, in rows.
+        batch_timeout_ms: The longest time that a row waits for a fuller batch.
     """
 
     threads: int
@@ -25,18 +25,18 @@ class StageSettings:
 
     @classmethod
     def of(cls, stage: StagePlan) -> "StageSettings":
-        """Takes them of a plan."""
+        """Returns the settings of a stage in a plan."""
         queue, wait = min(stage.bounds, default=0), stage.unit.settings.batch_timeout_ms
         return cls(stage.threads, stage.batch_size, queue, wait)
 
     def with_batch(self, batch_size: int, queue_size: int) -> "StageSettings":
-        """Returns the same with other batches, and a queue that holds two of them, or more."""
+        """Returns the settings with another batch size; the queue holds at least two batches."""
         return replace(self, batch_size=batch_size, queue_size=max(queue_size, 2 * batch_size))
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How all stages run: by the name of their first node."""
+    """The settings of all stages, by the name of the stage's first node."""
 
     stages: Mapping[str, StageSettings] = field(default_factory=dict)
 
@@ -45,11 +45,11 @@ class Settings:
 
     @classmethod
     def of(cls, plan: ExecutionPlan) -> "Settings":
-        """Takes them of a plan."""
+        """Returns the settings of all stages in a plan."""
         return cls({name: StageSettings.of(stage) for name, stage in plan.stages.items()})
 
     def with_stage(self, name: str, stage: StageSettings) -> "Settings":
-        """Returns the same with another stage."""
+        """Returns the settings with other settings for one stage."""
         return Settings({**self.stages, name: stage})
 
     def with_all(
@@ -58,12 +58,12 @@ class Settings:
         threads: int | None = None,
         rows: Callable[[str], int] | None = None,
     ) -> "Settings":
-        """Returns the same with other threads and batches, as far as stages may change.
+        """Returns the settings with other threads and batch sizes, where stages may change.
 
         Args:
-            free: Stage -> what of it may be changed.
-            threads: Of each stage; None: as they are.
-            rows: Gives the batch size of a stage; None: as they are.
+            free: Stage -> the attributes that may change.
+            threads: Threads of each stage; None to keep them.
+            rows: Returns the batch size of a stage; None to keep batch sizes.
         """
         found = {}
         for name, stage in self.stages.items():
@@ -76,7 +76,7 @@ class Settings:
         return Settings(found)
 
     def changes_to(self, other: "Settings") -> dict[str, Any]:
-        """Returns what makes the other ones of these, as `Flow.reconfigure` takes it."""
+        """Returns the changes from these settings to others, as for `Flow.reconfigure`."""
         found: dict[str, Any] = {}
         for name, stage in other.stages.items():
             before = self.stages[name]
@@ -86,12 +86,12 @@ class Settings:
         return found
 
     def name_changes(self, other: "Settings") -> str:
-        """Returns the same for people; ``as it is`` where they are equal."""
+        """Returns the changes to other settings as text; ``as it is`` if the settings are equal."""
         changes = self.changes_to(other)
         return ", ".join(f"{key}={value}" for key, value in changes.items()) or "as it is"
 
     @property
     def size(self) -> tuple[int, int]:
-        """Returns how much they take, to choose between equals: threads, and rows of batches."""
+        """The total threads, and the total rows of batches, to compare equally good settings."""
         stages = self.stages.values()
         return sum(stage.threads for stage in stages), sum(stage.batch_size for stage in stages)

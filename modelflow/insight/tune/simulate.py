@@ -1,9 +1,10 @@
-"""A graph's requests as discrete events: what rate and which latency would settings give?
+"""A discrete-event simulation of a graph's requests, to predict rate and latency of settings.
 
-Each stage has its workers, a queue, and batches that take what waits. A call lasts as long as was
-measured; longer where more calls compute than there are processors, or want the interpreter. Stages
-are passed one after the other in topological order; branches that run side by side are so taken for
-slower than they are, in latency alone. After D. Crankshaw et al., "InferLine", SoCC 2020.
+Each stage has worker threads, a queue, and batches of the waiting rows. A call takes the measured
+time. It takes longer while more calls compute than there are processors, or while calls compete for
+the interpreter lock. A request passes the stages one after the other, in topological order. For
+parallel branches the simulated latency is therefore too long; the rate is not affected. After D.
+Crankshaw et al., "InferLine", SoCC 2020.
 """
 
 import heapq
@@ -20,18 +21,18 @@ from modelflow.insight.tune.settings import Settings, StageSettings
 
 @dataclass(frozen=True)
 class Outcome:
-    """What settings give.
+    """The simulated result of settings.
 
     Attributes:
-        rate: Requests a second.
-        latency: Of each that was answered.
+        rate: Replies a second.
+        latency: The latency of each request.
     """
 
     rate: float
     latency: Sample
 
 
-def simulate(  # noqa: PLR0913 - what there is to say of a load
+def simulate(  # noqa: PLR0913 - each is a parameter of the load
     costs: Mapping[str, StageCost],
     settings: Settings,
     processors: int,
@@ -41,23 +42,23 @@ def simulate(  # noqa: PLR0913 - what there is to say of a load
     requests: int = 600,
     seed: int = 0,
 ) -> Outcome:
-    """Lets so many requests pass.
+    """Simulates a number of requests.
 
     Args:
-        costs: What the stages cost, in topological order.
-        settings: How they run.
-        processors: How many there are.
-        clients: So many are under way, always; or
-        rate: so many come a second, of a Poisson process.
-        requests: How many are answered; a fifth of them before anything counts.
-        seed: Of the random numbers.
+        costs: The cost of each stage, in topological order.
+        settings: The settings of the stages.
+        processors: Number of processors.
+        clients: Number of requests that are in flight at all times. Give either this or `rate`.
+        rate: Requests a second that arrive in a Poisson process.
+        requests: Number of requests to answer. The first fifth does not count.
+        seed: Seed of the random numbers.
     """
     world = _World([_Stage(costs[name], settings.stages[name]) for name in costs], processors, seed)
     return world.run(clients, rate, requests)
 
 
 class _Stage:
-    """A stage in the simulation."""
+    """A stage in the simulation, with its queue and the number of busy threads."""
 
     __slots__ = ("cost", "is_waiting", "queue", "settings", "times", "working")
 
@@ -66,7 +67,7 @@ class _Stage:
         self.settings = settings
         self.queue: deque[int] = deque()  # the request of each row
         self.working = 0
-        self.is_waiting = False  # a batch waits to be filled
+        self.is_waiting = False  # a batch waits to be filled, until its time-out
         self.times = [cost.seconds(size) for size in range(settings.batch_size + 1)]
 
 
@@ -77,16 +78,16 @@ class _World:
         self._random = random.Random(seed)
         self._events: list[tuple[float, int, int, tuple[int, ...] | None]] = []
         self._count = 0
-        self._computing = 0.0  # processors that are wanted now
-        self._locked = 0  # calls that want the interpreter
+        self._computing = 0.0  # processors that the present calls want
+        self._locked = 0  # calls that want the interpreter lock
         self._now = 0.0
         self._began: list[float] = []
-        self._rows: list[int] = []  # rows of each request that its stage has not given back
+        self._rows: list[int] = []  # by request, its rows that its present stage has not finished
         self._ended: list[tuple[float, float]] = []
-        self._is_closed = False  # a request follows each that ends
+        self._is_closed = False  # whether the end of a request starts the next request
 
     def run(self, clients: int | None, rate: float | None, requests: int) -> Outcome:
-        """Lets requests pass until so many are answered."""
+        """Runs the simulation until a number of requests are answered."""
         self._is_closed, ended = clients is not None, self._ended
         if clients is not None:
             for _ in range(clients):
@@ -123,7 +124,7 @@ class _World:
         self._pass(len(self._began) - 1, 0, is_new=True)
 
     def _pass(self, request: int, place: int, *, is_new: bool = False) -> None:
-        """Brings a request to a stage, or to the next one that it visits."""
+        """Passes a request to a stage, or to the next stage on its way."""
         while place < len(self._stages):
             stage = self._stages[place]
             whole = int(stage.cost.visits)
@@ -145,7 +146,7 @@ class _World:
         settings = stage.settings
         while stage.queue and stage.working < settings.threads:
             size = min(len(stage.queue), settings.batch_size)
-            if settings.threads > 1 and not settings.batch_timeout_ms:  # a burst is shared out
+            if settings.threads > 1 and not settings.batch_timeout_ms:  # threads share a burst
                 size = min(size, -(-len(stage.queue) // settings.threads))
             if size < settings.batch_size and settings.batch_timeout_ms and not is_due:
                 if not stage.is_waiting:
@@ -158,7 +159,7 @@ class _World:
             is_due = False
 
     def _lasts(self, stage: _Stage, size: int) -> float:
-        """Returns how long a call takes that begins now."""
+        """Returns the duration of a call that begins now."""
         cost = stage.cost
         self._computing += cost.computing * cost.processors
         self._locked += cost.is_locked

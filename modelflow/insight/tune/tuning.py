@@ -1,7 +1,7 @@
-"""One tuning: measure what the stages cost, search by simulation, try the best, compare with now.
+"""The steps of a tuning: measure the costs, search by simulation, try the best under load.
 
-The graph runs once; every setting is tried by `Flow.reconfigure`, so that thirty trials take half a
-minute. The last word has a comparison under real load: as it was, changed, as it was, changed.
+The graph runs once. Every setting is tried by `Flow.reconfigure`; thirty trials take half a minute.
+A comparison under real load decides at the end: present, changed, present, changed settings.
 """
 
 import threading
@@ -28,30 +28,30 @@ if TYPE_CHECKING:
 
 _SWEEP = (1, 2, 4, 8, 16, 32, 64)
 _SETTLING = 0.2
-# Larger batches than this are measured only where they still bring so much.
+# Larger batch sizes than this are measured only while they still raise the rate by this factor.
 _ENOUGH = 8
 _BRINGS = 1.1
-# How many of the settings that the simulation likes best are tried.
+# Number of the best simulated settings that are tried under load.
 _TRIED = 3
-# A gain that is smaller is not worth a change.
+# A change needs at least this gain.
 _WORTH = 0.03
-# What is less than this apart is the same.
+# Scores that differ by a smaller share count as equal.
 _SAME = 0.02
 _MOST_THREADS = 16
-# Of the time of a stage's threads, from which on other programs have spoilt a trial.
+# Processors used by other programs above which the trials are in doubt.
 _SPOILT = 0.5
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Settings under real load.
+    """A trial of settings under real load.
 
     Attributes:
-        settings: Which.
-        rate: Requests a second that were answered.
-        latency: The percentile that is asked for, in seconds.
-        report: All of it.
-        predicted: What the simulation had said; None: it was not asked.
+        settings: The settings.
+        rate: Successful replies a second.
+        latency: The percentile of the goal, in seconds.
+        report: The whole report of the load test.
+        predicted: The simulated result; None without a simulation.
     """
 
     settings: Settings
@@ -63,18 +63,18 @@ class Trial:
 
 @dataclass(frozen=True)
 class TuneReport:
-    """What a tuning has found.
+    """The result of a tuning.
 
     Attributes:
-        goal: What was wanted.
-        processors: How many there are.
-        costs: What each stage costs.
-        before: The settings as they were: the trials of the comparison.
-        after: The best ones, likewise; of no better ones were found: none.
-        tried: All that were tried under real load, in that order.
-        changes: What makes ``after`` of ``before``, as ``--set`` takes it; empty: nothing is
+        goal: The goal of the tuning.
+        processors: Number of processors.
+        costs: The cost of each stage.
+        before: The trials of the present settings in the comparison.
+        after: The trials of the best settings in the comparison. Empty if none are better.
+        tried: All trials under real load, in their order.
+        changes: The changes from ``before`` to ``after``, as for ``--set``. Empty if none are
             better.
-        notes: What makes the figures doubtful, and what could not be varied.
+        notes: Reasons to doubt the result, and stages that could not be varied.
     """
 
     goal: Goal
@@ -88,9 +88,9 @@ class TuneReport:
 
     @property
     def gain(self) -> float:
-        """How much higher the rate is (or lower the latency, where the rate is given), as a share.
+        """The growth of the rate, or of the inverse latency if the rate is given, as a share.
 
-        Of the better trials of the comparison; 0 where nothing is better.
+        The better trials of the comparison count. 0 if nothing is better.
         """
         if not self.after:
             return 0.0
@@ -100,16 +100,16 @@ class TuneReport:
 
 @dataclass
 class Tuning:
-    """A tuning of one running flow; when it ends the flow has its former settings again.
+    """A tuning of a running flow; at its end the flow has its former settings again.
 
     Attributes:
-        flow: It runs, and nobody else uses it.
-        rows: What is sent, in turns: for each input of the graph its value.
-        goal: What is wanted.
-        clients: How many wait for answers, where the goal gives no rate.
-        seconds: How long each trial lasts.
-        fixed: What stays as it is: ``node.threads``, or ``node`` for all of it.
-        told: Is told what happens, a line each.
+        flow: A running flow without other users.
+        rows: The rows to send, in a cycle. Each has a value for each input of the graph.
+        goal: The goal of the tuning.
+        clients: Number of clients, if the goal has no rate.
+        seconds: Duration of each trial.
+        fixed: Settings that must not change: ``node.threads``, or ``node`` for all of its settings.
+        told: Called with each line of the progress.
     """
 
     flow: "Flow"
@@ -129,17 +129,17 @@ class Tuning:
         self._foreign = 0.0
 
     def stop(self) -> None:
-        """Has `run` end at once, from another thread."""
+        """Ends `run` as soon as possible; callable from another thread."""
         self._is_over.set()
         if self._load is not None:
             self._load.stop()
 
     def run(self) -> TuneReport:
-        """Does all of it.
+        """Runs all steps of the tuning.
 
         Raises:
-            FlowFailed, StreamClosed: the flow ended meanwhile.
-            TuningError: requests are not answered well, or `stop` was called.
+            FlowFailed, StreamClosed: The flow ended during the tuning.
+            TuningError: No request succeeded, or `stop` was called.
         """
         try:
             report = self._run()
@@ -194,7 +194,7 @@ class Tuning:
         )
 
     def _choose(self, trials: Sequence[Trial]) -> Trial:
-        """Returns the best; of such that are as good as the same, the smallest."""
+        """Returns the best trial; among equally good trials, the smallest settings."""
         scores = {id(one): self.goal.score(one.rate, one.latency) for one in trials}
         kept, wanted = max(scores.values())
         near = [
@@ -204,7 +204,7 @@ class Tuning:
         ]
         return min(near, key=lambda one: one.settings.size)
 
-    # -- what may change --------------------------------------------------------------------------
+    # -- settings that may change -----------------------------------------------------------------
 
     def _free(self) -> dict[str, frozenset[str]]:
         found = {}
@@ -223,7 +223,7 @@ class Tuning:
     # -- measuring --------------------------------------------------------------------------------
 
     def _costs(self, free: Mapping[str, frozenset[str]]) -> dict[str, StageCost]:
-        """Measures all stages at once, with every size of batch, and with more threads."""
+        """Measures all stages together, with every batch size, and then with two threads."""
         visits = self._visits()
         sweep: dict[int, Case] = {}
         brief = min(0.5, self.seconds)
@@ -239,17 +239,15 @@ class Tuning:
         return costs_of(sweep, sweep[middle], together, visits)
 
     def _visits(self) -> dict[str, float]:
-        """Sends some requests and counts what each stage was given for them."""
+        """Counts the rows that each stage receives for a request, with some requests."""
         before = self.flow.stats()
         options = LoadOptions(clients=8, seconds=min(1.0, self.seconds), warm_up=0.0)
         report = self._load_flow(options)
         after = self.flow.stats()
-        # Those that ended behind the time are waited for as well: all that was sent has passed.
+        # Late requests are awaited as well, so every request that was sent has passed.
         ended = sum(after.requests.values()) - sum(before.requests.values())
         if not ended or not report.ok:
-            raise TuningError(
-                f"of {ended} requests none was answered well ({dict(report.outcomes)})"
-            )
+            raise TuningError(f"none of {ended} requests succeeded ({dict(report.outcomes)})")
         stages = self.flow.scheduler.plan.stages
         return {name: (after[name].buffers - before[name].buffers) / ended for name in stages}
 
@@ -262,7 +260,7 @@ class Tuning:
     def _all(
         self, free: Mapping[str, frozenset[str]], *, threads: int, batch_size: int
     ) -> Settings:
-        """Returns settings that are the same for every stage, as far as they may change."""
+        """Returns settings that are equal for all stages, as far as the stages may change."""
         plan, start = self.flow.scheduler.plan.stages, self._start.stages
         at_once = {name: replace(stage, batch_timeout_ms=0.0) for name, stage in start.items()}
         return Settings(at_once).with_all(
@@ -284,7 +282,7 @@ class Tuning:
     def _observe(
         self, settings: Settings, seconds: float, clients: int | None
     ) -> tuple[Case, LoadReport]:
-        """Loads the flow with some settings, and looks at it meanwhile."""
+        """Loads the flow with some settings, and compares snapshots from the start and end."""
         self._check()
         self._go_to(settings)
         rate = self.goal.rate if clients is None else None
@@ -298,7 +296,7 @@ class Tuning:
         self, options: LoadOptions, marked: Callable[[], None] | None = None
     ) -> LoadReport:
         self._load = Load(FlowTarget(self.flow, self.rows), options, marked=marked)
-        self._check()  # behind: who stops it from now on finds the load
+        self._check()  # after `_load` is set: a later `stop` stops the load, an earlier one is seen
         report = self._load.run()
         self._check()
         return report
@@ -317,7 +315,7 @@ class Tuning:
         goal = self.goal
         kept = [goal.score(one.rate, one.latency)[0] for one in after]
         kept_before = [goal.score(one.rate, one.latency)[0] for one in before]
-        if min(kept) < 1.0:  # never settings that break what is demanded
+        if min(kept) < 1.0:  # settings that miss the bound are never better
             return False
         if min(kept_before) < 1.0:
             return True
@@ -325,26 +323,26 @@ class Tuning:
 
 
 def _score(goal: Goal, trials: Sequence[Trial]) -> float:
-    """Returns what is wanted of the better trial: a rate, or the inverse of a latency.
+    """Returns the rate, or the inverse of the latency, of the better trial.
 
-    What disturbs a trial from outside only makes it worse.
+    Outside disturbances only make a trial worse.
     """
     return max(goal.score(one.rate, one.latency)[1] for one in trials)
 
 
 def _gains(case: Case, size: int) -> bool:
-    """Tells whether some stage still does more a second with batches of this size."""
+    """Returns whether a stage still gains rate with batches of this size."""
     for stage in case.stages:
         line, calls = stage.service_time, stage.first.calls
         if size in calls and line is None:
-            return True  # only whole batches were seen
+            return True  # only full batches were measured
         if line is not None and line.rate(size) > _BRINGS * line.rate(size / 2):
             return True
     return False
 
 
 def _free_of(stage: StagePlan) -> frozenset[str]:
-    """Returns what of a stage may change while it runs, and in the file by itself."""
+    """Returns the settings of a stage that may change at run time and in the graph file."""
     spec = stage.unit.spec
     if len(stage.units) > 1 or not spec.kind.is_plain:
         return frozenset()
@@ -355,13 +353,13 @@ def _free_of(stage: StagePlan) -> frozenset[str]:
 
 
 def _most_rows(stage: StagePlan) -> int:
-    """Returns the largest batch that a stage's unit takes."""
+    """Returns the largest batch size that a stage's unit accepts."""
     allowed, most = stage.unit.allowed_batch_sizes, stage.unit.spec.max_batch_size
     return min(_SWEEP[-1], allowed[-1] if allowed else most or _SWEEP[-1])
 
 
 def _different(ranked: Sequence[Ranked]) -> list[Ranked]:
-    """Leaves out settings that a stage has changed in which cannot matter: as good, and larger."""
+    """Returns the settings, without entries that behave like an earlier entry in the simulation."""
     found: list[Ranked] = []
     for one in ranked:
         is_new = all(

@@ -2,9 +2,9 @@
 
 In: parts and their placement from `modelflow.remote`. Out: replicas that are actors.
 
-Ray's client is a process of its own (``client.py``, ``client_process.py``), because a cluster that
-is gone can end or hang the process that is connected to it. Actors are sent by value, so a cluster
-with another version of modelflow answers with one clear line (``actor_loader.py``). No other folder
+Ray's client runs in its own process (``client.py``, ``client_process.py``). A lost cluster can end
+or hang the process that is connected to the cluster. Actors are sent by value; a cluster with
+another version of modelflow then answers with one clear line (``actor_loader.py``). No other folder
 imports Ray.
 """
 

@@ -1,4 +1,4 @@
-"""The actor of a replica: it runs its parts and answers batches."""
+"""The actor of a replica, which runs the parts and answers batches."""
 
 import os
 import threading
@@ -14,12 +14,12 @@ from modelflow.remote.replica_process import answer_all
 
 
 class ActorEndpoint(NamedTuple):
-    """Where an actor is reached by those who are to reach it.
+    """The process and the address of an actor, with the key for connections.
 
     Attributes:
-        process: The number of its process.
+        process: The process number.
         address: Host and port.
-        key: What they must know.
+        key: The secret that a client must send.
     """
 
     process: int
@@ -28,17 +28,19 @@ class ActorEndpoint(NamedTuple):
 
 
 class PartActor:
-    """Runs the parts of one placement; Ray calls its methods from several threads at once.
+    """The actor that runs the parts of one placement.
 
-    Batches do not pass Ray: who uses it connects to its `Listener`.
+    Ray calls its methods from several threads at once. Batches do not pass through Ray: clients
+    connect to the actor's `Listener`.
     """
 
     def __init__(self, label: str, alone: float | None = None) -> None:
-        """Listens, and runs nothing yet.
+        """Starts the listener; runs no part yet.
 
         Args:
-            label: What it is to run, for people.
-            alone: Seconds without anybody connected after which it ends itself; None: it is ended.
+            label: The nodes of the parts, for messages.
+            alone: Seconds without a connection after which the actor ends. None if the caller ends
+                the actor.
         """
         import ray
         from ray import cloudpickle
@@ -52,7 +54,7 @@ class PartActor:
         answer = partial(answer_all, parts=self._parts, asking=[])
         self._listener = Listener(host, answer, cloudpickle.dumps)
         self._watching: threading.Thread | None = None
-        if alone is not None:  # from now on: its maker may never call
+        if alone is not None:  # counted from now, because the maker may never call `open`
             this = ray.get_runtime_context().current_actor
             self._watching = threading.Thread(
                 target=self._end_when_alone, args=(alone, this), name="modelflow/actor"
@@ -60,21 +62,21 @@ class PartActor:
             self._watching.start()
 
     def open(self, parts: Sequence[Part], digest: str = "") -> ActorEndpoint | None:
-        """Opens every unit of the parts, once; returns where it listens.
+        """Opens every unit of the parts, once; returns the address of the listener.
 
         Args:
-            parts: What is to run.
-            digest: Of the archive that their graph is from, which was sent here; "": it is in
-                none, and its files lie at the same places as at the caller.
+            parts: The parts to run.
+            digest: The digest of the graph's archive, which was sent to this machine. With "", the
+                graph is in no archive, and its files have the same paths as at the caller.
 
         Returns:
-            None: nobody used it, and it is about to end.
+            None if the actor is about to end, because it had no connection.
 
         Raises:
-            ModelflowError: a part cannot run here.
-            FlowFailed: a unit did not open.
+            ModelflowError: A part cannot run on this machine.
+            FlowFailed: A unit did not open.
         """
-        with self._listener.hold() as is_kept, self._lock:  # several callers may share it
+        with self._listener.hold() as is_kept, self._lock:  # several callers may share the actor
             if not is_kept:
                 return None
             if not self._parts:
@@ -92,7 +94,7 @@ class PartActor:
             ray.kill(this)
 
     def figures(self) -> dict[str, Any]:
-        """Returns what runs here, and how many rows each of its nodes has worked on."""
+        """Returns a description of the actor, and the number of rows of each node."""
         parts = list(self._parts.values())
         return {
             "label": self._label,
@@ -102,7 +104,7 @@ class PartActor:
         }
 
     def stop(self) -> None:
-        """Closes every unit, and whatever is connected."""
+        """Closes every unit and every connection."""
         stop_all(self._parts)
         self._listener.stop()
         if self._watching is not None:

@@ -1,7 +1,7 @@
-"""What Ray is told to make of an actor, also where modelflow is of another version, or is not.
+"""The class of every actor, which also works where modelflow is missing or has another version.
 
-This class is sent as it stands here, not as the name of a module; it imports what it keeps once it
-has seen that versions agree. So who calls it is told what differs, by one line, at the first call.
+Ray sends this class by value, and not as the name of a module. It imports the rest only if the
+versions agree. With other versions, the first call raises an error of one line with the difference.
 """
 
 import os
@@ -13,17 +13,17 @@ from typing import Any
 
 
 class ActorLoader:
-    """Keeps what does the work; Ray calls its methods from several threads at once."""
+    """The holder of the real actor; Ray calls its methods from several threads at once."""
 
     def __init__(self, versions: tuple[str, str], paths: Sequence[str], given: bytes) -> None:
-        """Makes what it keeps, where it can be made.
+        """Makes the real actor, if the versions agree.
 
         Args:
-            versions: Of Python and of modelflow, as the caller has them.
-            paths: Where the caller looks for modules; what is there on this machine is used.
-            given: What is called to make it, and with what; pickled.
+            versions: The versions of Python and modelflow at the caller.
+            paths: The module search path of the caller. Missing folders do no harm.
+            given: A callable and its arguments to make the actor, pickled.
         """
-        # When Ray has ended the actor the interpreter would wait for the threads of what is kept.
+        # After Ray has ended the actor, the interpreter would wait for the actor's threads.
         threading._register_atexit(os._exit, 0)  # type: ignore[attr-defined]
         sys.path.extend(path for path in paths if path not in sys.path)
         self._kept: Any = None
@@ -47,14 +47,14 @@ class ActorLoader:
         )
 
     def call(self, method: str, given: bytes) -> Any:
-        """Calls what it keeps.
+        """Calls a method of the real actor.
 
         Args:
-            method: The method.
-            given: What it is called with, pickled.
+            method: The name of the method.
+            given: The arguments, pickled.
 
         Raises:
-            RuntimeError: other versions are here than at the caller.
+            RuntimeError: The versions differ from those of the caller.
         """
         if self._problem:
             raise RuntimeError(self._problem)

@@ -1,8 +1,8 @@
-"""Ray's client, in a process of its own: it makes actors, calls them, and tells of their end.
+"""The caller's side of Ray's client, which makes, calls and watches actors in its own process.
 
-Ray ends a process that is connected to a cluster whose head is gone. So this process is not
-connected: it asks one that is, which may end and be begun again without a word to those whose
-batches go by sockets of their own.
+Ray ends a process that is connected to a cluster without a head. The caller's process is therefore
+not connected. It sends requests to a client process, which may end and be started again. Batches
+have their own sockets and are not affected.
 
     Client.ask("call", name, method, ...)  --channel-->  client_process  --Ray-->  actor
            Future  <--channel--  (number, kind, value)
@@ -28,19 +28,19 @@ NAMESPACE = "modelflow"
 """The namespace of modelflow's actors."""
 
 _ENTRY = "modelflow.remote.ray.client_process:main"
-# Seconds in which somebody listens at the cluster's address; in which Ray connects to it then; and
-# in which it does what is asked, where nobody says how long that may take.
+# Seconds for the cluster to accept a connection, for Ray to connect then, and for a request without
+# its own time-out.
 _ANSWER = 5.0
 _CONNECT = 120.0
 ASKED = 30.0
 
 
 class ClusterError(ModelflowError):
-    """A cluster that cannot be reached, or cannot hold what it is to run."""
+    """A cluster that cannot be reached, or cannot hold the actors."""
 
 
 class ActorGoneError(ClusterError):
-    """An actor has ended, or its machine has."""
+    """An actor that has ended, or whose machine has."""
 
 
 _ERRORS: Mapping[str, Callable[[str], Exception]] = {
@@ -51,12 +51,13 @@ _ERRORS: Mapping[str, Callable[[str], Exception]] = {
 
 
 class _Link:
-    """One process, and who waits for its answers; guarded by the client's lock."""
+    """A client process and the requests without answers; guarded by the client's lock."""
 
     def __init__(self) -> None:
         self.process: ChildProcess | None = None
         self.waiting: dict[int, Future[Any]] = {}
-        self.unsent: list[tuple[int, str, tuple[Any, ...]]] | None = []  # None: it is connected
+        # Requests to send after the process has connected; None once it is connected.
+        self.unsent: list[tuple[int, str, tuple[Any, ...]]] | None = []
         self.sending = threading.Lock()
         self.thread: threading.Thread
 
@@ -72,16 +73,16 @@ class _Link:
 
 
 class Client:
-    """Asks a process that is connected to a cluster; begins it when it is asked, and is not there.
+    """The requests to a client process, which is started by the first request.
 
-    From any thread.
+    Safe for all threads.
     """
 
     def __init__(self, address: str) -> None:
-        """Begins nothing.
+        """Stores the address; starts no process.
 
         Args:
-            address: The cluster's, as Ray takes it.
+            address: The address of the cluster, in Ray's form.
         """
         self._address = address
         self._lock = threading.Lock()
@@ -91,17 +92,17 @@ class Client:
         self._is_over = False
 
     def ask(self, what: str, *given: Any, timeout: float | None = ASKED) -> Any:
-        """Has the process do something.
+        """Sends a request to the client process and returns the answer.
 
         Args:
             what: A method of `modelflow.remote.ray.client_process.ClientServer`.
-            given: What it takes.
-            timeout: Seconds to wait for the answer; None: as long as it takes.
+            given: The arguments of the method.
+            timeout: The longest wait in seconds; None for no limit.
 
         Raises:
-            TimeoutError: there was no answer in time.
-            ActorGoneError: the actor has ended.
-            ClusterError: the cluster cannot be reached, or what was asked for has failed.
+            TimeoutError: No answer came in time.
+            ActorGoneError: The actor has ended.
+            ClusterError: The cluster cannot be reached, or the method has failed.
         """
         try:
             return self.begin(what, *given).result(timeout)
@@ -109,7 +110,7 @@ class Client:
             raise TimeoutError(f"no answer within {timeout:g} s") from error
 
     def begin(self, what: str, *given: Any) -> "Future[Any]":
-        """Has the process do something, and waits for nothing; see `ask`."""
+        """Sends a request without waiting for its answer; see `ask`."""
         found: Future[Any] = Future()
         with self._lock:
             if self._is_over:
@@ -122,14 +123,14 @@ class Client:
                 return found
         try:
             link.send((number, what, given))
-        except OSError:  # it has just ended
+        except OSError:  # the process has just ended
             with self._lock:
                 self._link = None if self._link is link else self._link
             return self.begin(what, *given)
         return found
 
     def close(self) -> None:
-        """Ends the process; whoever waits for an answer is told."""
+        """Ends the process; open requests fail."""
         with self._lock:
             self._is_over = True
             if self._link is not None and self._link.process is not None:
@@ -139,16 +140,16 @@ class Client:
             thread.join()
 
     def _new(self) -> _Link:
-        """Begins a process; the lock is held."""
+        """Starts a client process; called with the lock held."""
         self._link = link = _Link()
-        # It starts the process, which ends when the thread does that has started it.
+        # This thread starts the process. The process would end with the thread that started it.
         link.thread = threading.Thread(target=self._keep, args=(link,), name="modelflow/ray client")
         self._threads.add(link.thread)
         link.thread.start()
         return link
 
     def _keep(self, link: _Link) -> None:
-        """Starts a process, and gives answers to those who wait for them, until it ends."""
+        """Starts a process and passes its answers to the callers until the process ends."""
         reason = ClusterError(f"the cluster at {self._address!r} cannot be reached any more")
         try:
             _reach(self._address)
@@ -168,16 +169,16 @@ class Client:
                     found.set_exception(_ERRORS[kind](value))
         except ClusterError as error:
             reason = error
-        except (EOFError, OSError):  # it has ended, or was told to
+        except (EOFError, OSError):  # the process has ended, or `close` was called
             pass
         finally:
             self._has_ended(link, reason)
 
     def _connect(self, link: _Link) -> None:
-        """Waits until the process is connected, and sends what it was asked meanwhile.
+        """Waits until the process is connected, and sends the requests of the meantime.
 
         Raises:
-            ClusterError: it cannot connect.
+            ClusterError: The process cannot connect.
         """
         said = f"Ray did not connect within {_CONNECT:g} s"
         try:
@@ -200,7 +201,7 @@ class Client:
     def _has_ended(self, link: _Link, reason: ClusterError) -> None:
         process = link.process
         if process is not None:
-            link.channel.end()  # who sends sees it
+            link.channel.end()  # `send` in other threads then fails
             if link.unsent is not None:  # Ray may still try to connect
                 process.kill()
             process.wait()
@@ -217,10 +218,10 @@ class Client:
 
 
 def _reach(address: str) -> None:
-    """Sees that somebody listens: Ray itself would try for minutes, and say so line by line.
+    """Checks that the address accepts connections; Ray would try and log for minutes.
 
     Raises:
-        ClusterError: nobody does.
+        ClusterError: The address accepts no connection.
     """
     found = HOST_PORT.match(address)
     if found is None:

@@ -1,7 +1,7 @@
-"""The process of Ray's client: it is connected to a cluster, and does what it is asked.
+"""The process of Ray's client, which is connected to a cluster and answers requests.
 
-See `modelflow.remote.ray.client`. What an actor is called with is pickled by who asks and read by
-the actor; this process passes it on.
+See `modelflow.remote.ray.client`. The arguments of actor calls are pickled by the caller and read
+by the actor. This process only passes them on.
 """
 
 import contextlib
@@ -24,27 +24,27 @@ from modelflow.ipc.process import channels_of
 from modelflow.remote.ray import actor_loader
 from modelflow.remote.ray.client import AUTO, NAMESPACE, ActorGoneError
 
-_CHUNK = 4 << 20  # bytes of an archive that are sent at once
+_CHUNK = 4 << 20  # bytes of an archive in one message
 
 
 def main(arguments: list[str]) -> None:
-    """Connects to a cluster, and does what it is asked until nobody can ask any more."""
+    """Connects to a cluster, and answers requests until the channel ends."""
     (channel,) = channels_of(arguments)
-    os.dup2(2, 1)  # results of ours may go to the standard output; Ray has nothing to say there
+    os.dup2(2, 1)  # standard output is for results of modelflow, and not for messages of Ray
     with contextlib.suppress(EOFError, OSError):
         said, address = _connect(channel.receive())
-        # The flow's own process decides what a signal means, which may come to the whole group.
+        # Only the flow's process handles signals, which may be sent to the whole group.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         channel.send((said, address))
-        # What Ray says from now on of actors' ends is told by those who have lost them.
+        # From now on the replicas report the ends of actors, and Ray's messages are discarded.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         if not said:
             ClientServer(channel).answer_all()
-    os._exit(0)  # Ray's own end may wait for a head that is gone; what it has of ours ends with it
+    os._exit(0)  # Ray's shutdown may wait for a lost head; the actors end with this process anyway
 
 
 def _connect(address: str) -> tuple[str, str]:
-    """Connects; returns why that cannot be, or "", and where the cluster is."""
+    """Connects to a cluster; returns an error message or "", and the address of the cluster."""
     try:
         ray.init(address=address, logging_level="error", namespace=NAMESPACE, log_to_driver=False)
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
@@ -54,20 +54,20 @@ def _connect(address: str) -> tuple[str, str]:
 
 
 class ClientServer:
-    """Does what it is asked; each method is one thing that may be asked for."""
+    """The requests that the client process answers; each public method is a request."""
 
     def __init__(self, channel: Channel) -> None:
-        """Answers by a channel."""
+        """Stores the channel of the requests."""
         self._channel = channel
         self._lock = threading.Lock()
         self._placed: dict[str, Any] = {}
-        self._actors: dict[str, Any] = {}  # an actor ends that nobody has a handle of
+        self._actors: dict[str, Any] = {}  # Ray ends an actor without handles
 
     def answer_all(self) -> None:
-        """Answers until there is nobody.
+        """Answers requests until the channel ends.
 
         Raises:
-            EOFError, OSError: there is nobody any more.
+            EOFError, OSError: The channel has ended.
         """
         while True:
             number, what, given = self._channel.receive()
@@ -77,7 +77,7 @@ class ClientServer:
     def _answer(self, number: int, work: Callable[[], Any]) -> None:
         try:
             value = work()
-        except Exception as error:  # noqa: BLE001 - told to whoever asked
+        except Exception as error:  # noqa: BLE001 - sent to the caller
             self._tell(number, *_describe(error))
         else:
             self._tell(number, None, value)
@@ -87,7 +87,7 @@ class ClientServer:
             self._channel.send((number, kind, value))
 
     def call(self, name: str, method: str, given: bytes) -> Any:
-        """Calls what an actor keeps; returns its answer when it comes."""
+        """Calls a method of a real actor, and waits for the answer; see `ActorLoader.call`."""
         return ray.get(self._actor(name).call.remote(method, given))
 
     def _actor(self, name: str) -> Any:
@@ -102,7 +102,7 @@ class ClientServer:
         """Makes an actor; see `ActorLoader`.
 
         Raises:
-            ValueError: there is one of the name.
+            ValueError: The name is in use.
         """
         ray.cloudpickle.register_pickle_by_value(actor_loader)
         made = ray.remote(actor_loader.ActorLoader).options(
@@ -112,30 +112,30 @@ class ClientServer:
         self._placed[name] = self._actors[name].__ray_ready__.remote()
 
     def process(self) -> int:
-        """Returns the number of this process."""
+        """Returns the process number of this process."""
         return os.getpid()
 
     def is_placed(self, name: str) -> bool:
-        """Tells whether an actor that was made here has a machine."""
+        """Returns whether an actor that this process made has a machine."""
         return name not in self._placed or bool(ray.wait([self._placed[name]], timeout=0)[0])
 
     def end_of(self, name: str, timeout: float) -> str:
-        """Returns what Ray knows of an actor's end; "": nothing yet.
+        """Returns Ray's reason of an actor's end, or "" if the actor has not ended.
 
         Args:
             name: The actor.
-            timeout: Seconds in which Ray may hear of it.
+            timeout: Seconds to wait for Ray to notice the end.
         """
         try:
             ray.get(self._actor(name).__ray_ready__.remote(), timeout=timeout)
         except RayActorError as error:
             return _describe_death(error)
-        except (RayError, ActorGoneError):  # it hangs, or nobody can be asked
+        except (RayError, ActorGoneError):  # the actor hangs, or Ray does not know it
             return ""
         return ""
 
     def send(self, name: str, path: str, digest: str) -> None:
-        """Sends an archive to the machine of an actor, which may have it: see `SentArchives`."""
+        """Sends an archive to the machine of an actor, unless present; see `SentArchives`."""
         sender = uuid.uuid4().hex
         if self.call(name, "has", pickle.dumps((digest, sender))):
             return
@@ -147,7 +147,7 @@ class ClientServer:
                 offset += len(chunk)
 
     def find(self, name: str) -> bool:
-        """Tells whether there is an actor of a name, and keeps it."""
+        """Returns whether an actor with this name exists, and keeps a handle of the actor."""
         try:
             self._actors[name] = ray.get_actor(name, namespace=NAMESPACE)
         except ValueError:
@@ -155,14 +155,14 @@ class ClientServer:
         return True
 
     def kill(self, name: str) -> None:
-        """Ends an actor at once."""
+        """Kills an actor."""
         with contextlib.suppress(ActorGoneError):
             ray.kill(self._actor(name))
         self._actors.pop(name, None)
         self._placed.pop(name, None)
 
     def machines(self) -> list[tuple[str, Mapping[str, float], Mapping[str, str]]]:
-        """Returns address, resources and labels of the machines that are up."""
+        """Returns address, resources and labels of the running machines."""
         return [
             (node["NodeManagerAddress"], node["Resources"], node.get("Labels", {}))
             for node in ray.nodes()
@@ -170,20 +170,20 @@ class ClientServer:
         ]
 
     def free(self) -> Mapping[str, float]:
-        """Returns what of all machines is not taken."""
+        """Returns the free resources of all machines together."""
         found: Mapping[str, float] = ray.available_resources()
         return found
 
     def names(self) -> list[str]:
-        """Returns the names of modelflow's actors, of whoever has made them."""
+        """Returns the names of all actors of modelflow, made by any process."""
         found = list_named_actors(all_namespaces=True)
         return [one["name"] for one in found if one["namespace"] == NAMESPACE]
 
 
 def _describe(error: Exception) -> tuple[str, str]:
-    """Returns an error as it is told: of what kind, and what it says."""
+    """Returns the kind and the message of an error for the caller."""
     if isinstance(error, RayTaskError):
-        cause = error.cause  # Ray's own has a traceback in its text
+        cause = error.cause  # a cause of Ray's own class contains a traceback in its text
         said = _first_line(cause) if isinstance(cause, RaySystemError) else str(cause)
         return "failed", said
     if isinstance(error, RayActorError):
@@ -194,13 +194,13 @@ def _describe(error: Exception) -> tuple[str, str]:
 
 
 def _describe_death(error: Exception) -> str:
-    """Returns the reason in an error of Ray's, without what the actor was and what it may mean."""
+    """Returns the reason in an error of Ray, without the text around the reason."""
     _, begin, reason = str(error).partition("The actor is dead because ")
     reason = " ".join(reason.partition("Some common causes")[0].split())
     return reason if begin else _first_line(error)
 
 
 def _first_line(error: BaseException) -> str:
-    """Returns the first line of an error of Ray's, which says much more."""
+    """Returns the first line of an error of Ray, which has many more."""
     text = str(error).strip()
     return text.splitlines()[0] if text else type(error).__name__

@@ -1,4 +1,4 @@
-"""The cluster: its address, its machines, and the actors of modelflow on it."""
+"""A Ray cluster: its address, its machines, and the actors of modelflow on these machines."""
 
 import contextlib
 import os
@@ -21,12 +21,13 @@ _ANSWER = 5.0  # seconds
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """One machine of a cluster.
+    """A machine of a cluster.
 
     Attributes:
-        address: Its IP address.
-        total: What it has: ``CPU``, ``GPU``, ``memory`` (bytes), and whatever it was started with.
-        labels: What it is labelled with.
+        address: The IP address of the machine.
+        total: The resources: ``CPU``, ``GPU``, ``memory`` (bytes), and any that Ray was started
+            with.
+        labels: The labels of the machine.
     """
 
     address: str
@@ -34,27 +35,27 @@ class Machine:
     labels: Mapping[str, str]
 
     def fits(self, placement: PlacementConfig) -> bool:
-        """Tells whether it could hold a replica if nothing else ran there."""
+        """Returns whether an otherwise idle machine could hold a replica."""
         return all(
             self.total.get(name, 0.0) >= amount for name, amount in placement.resources.items()
         ) and all(self.labels.get(name) == value for name, value in placement.labels.items())
 
     def __str__(self) -> str:
-        """Gives address and what it has, as in ``10.0.0.2 (CPU=4, GPU=1, zone='a')``."""
+        """Returns address, resources and labels, as in ``10.0.0.2 (CPU=4, GPU=1, zone='a')``."""
         own = [f", {k}={v!r}" for k, v in self.labels.items() if not k.startswith("ray.io/")]
         return f"{self.address} ({_amounts_text(self.total)}{''.join(own)})"
 
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """A replica that runs on a cluster.
+    """A replica or a server that runs on a cluster.
 
     Attributes:
-        name: Its name there.
-        label: The nodes that it runs; of a server where it answers.
-        machine: The address of its machine.
-        process: The number of its process.
-        rows: How many rows each of its nodes has worked on; of a server none.
+        name: The name of the actor.
+        label: The nodes of the replica, or the address of the server.
+        machine: The address of the machine.
+        process: The process number.
+        rows: Node -> number of processed rows; empty for a server.
     """
 
     name: str
@@ -64,60 +65,60 @@ class Actor:
     rows: Mapping[str, int]
 
     def __str__(self) -> str:
-        """Gives a line for people."""
+        """Returns a line of text for messages."""
         counts = ", ".join(f"{node}: {count}" for node, count in self.rows.items())
         rows = f"; rows: {counts}" if counts else ""
         return f"replica {self.name} ({self.machine}, process {self.process}): {self.label}{rows}"
 
 
 class RemoteActor:
-    """An actor, by its name."""
+    """A handle of an actor, by the actor's name."""
 
     def __init__(self, client: Client, name: str) -> None:
-        """Of one that was made, or found."""
+        """Makes the handle of an existing actor."""
         self._client = client
         self.name = name
 
     def call(self, method: str, *given: Any, timeout: float | None = None) -> Any:
-        """Calls a method of what it keeps.
+        """Calls a method of the real actor.
 
         Raises:
-            TimeoutError: there was no answer in time.
-            ActorGoneError: it has ended.
-            ClusterError: the method has raised; or the cluster cannot be reached.
+            TimeoutError: No answer came in time.
+            ActorGoneError: The actor has ended.
+            ClusterError: The method has raised, or the cluster cannot be reached.
         """
         return self._client.ask("call", self.name, method, _pickle(given), timeout=timeout)
 
     def is_placed(self) -> bool:
-        """Tells whether it has a machine, as far as is known."""
+        """Returns whether the actor has a machine, or True if unknown."""
         return bool(self._ask("is_placed", True))
 
     def try_call(self, method: str, *given: Any, timeout: float) -> Any:
-        """Calls a method; returns None where it has ended, or does not answer in time."""
+        """Calls a method; returns None if the actor has ended or does not answer in time."""
         with contextlib.suppress(ClusterError, TimeoutError):
             return self.call(method, *given, timeout=timeout)
         return None
 
     def send(self, path: Path, timeout: float) -> str:
-        """Sends an archive to its machine, if that has none of the same content.
+        """Sends an archive to the actor's machine, unless the machine has the same content.
 
         Returns:
-            Its digest.
+            The digest of the archive.
         """
         digest = digest_of(path)
         self._client.ask("send", self.name, str(path), digest, timeout=timeout)
         return digest
 
     def end_of(self, timeout: float) -> str:
-        """Returns what Ray knows of its end; "": nothing within so many seconds."""
+        """Returns Ray's reason of the actor's end, or "" if unknown after the time-out."""
         return str(self._ask("end_of", "", timeout))
 
     def kill(self) -> None:
-        """Ends it at once, if it has not ended with its cluster."""
+        """Kills the actor, if the cluster still exists."""
         self._ask("kill", None)
 
     def _ask(self, what: str, otherwise: Any, *given: Any) -> Any:
-        """Returns what Ray says, or something else where nobody can be asked."""
+        """Returns the answer of Ray, or `otherwise` if the cluster cannot be reached."""
         try:
             return self._client.ask(what, self.name, *given, timeout=_ANSWER)
         except (ClusterError, TimeoutError):
@@ -125,22 +126,22 @@ class RemoteActor:
 
 
 class Cluster:
-    """A cluster that a process of its own is connected to."""
+    """A Ray cluster, reached through a client process."""
 
     def __init__(self, client: Client) -> None:
-        """Asks nothing."""
+        """Stores the client; sends no request."""
         self._client = client
 
     def machines(self, timeout: float = ASKED) -> list[Machine]:
-        """Returns the machines that are up.
+        """Returns the running machines.
 
         Raises:
-            TimeoutError: Nobody told it within so many seconds.
+            TimeoutError: No answer came within `timeout` seconds.
         """
         return [Machine(*one) for one in self._client.ask("machines", timeout=timeout)]
 
     def free_text(self) -> str:
-        """Returns what of all machines is not taken, for people."""
+        """Returns the free resources of all machines together, for messages."""
         try:
             return _amounts_text(self._client.ask("free", timeout=_ANSWER)) or "nothing"
         except (ClusterError, TimeoutError) as error:
@@ -158,15 +159,15 @@ class Cluster:
         """Makes an actor.
 
         Args:
-            name: Its name.
-            placement: What it takes of its machine.
-            given: What is called to make what it keeps, and with what.
-            calls: How many calls it answers at once.
-            is_detached: Nobody owns it: it ends by itself.
+            name: The name of the actor.
+            placement: The resources that the actor needs on its machine.
+            given: A callable and its arguments to make the real actor.
+            calls: Number of calls that the actor answers at once.
+            is_detached: Whether the actor has no owner, and ends itself.
 
         Raises:
-            LookupError: there is one of the name.
-            ClusterError: the cluster cannot be reached.
+            LookupError: The name is in use.
+            ClusterError: The cluster cannot be reached.
         """
         options = _options(placement, calls)
         if is_detached:
@@ -178,15 +179,15 @@ class Cluster:
         return RemoteActor(self._client, name)
 
     def find(self, name: str) -> RemoteActor | None:
-        """Returns the actor of a name; None: there is none."""
+        """Returns the actor with this name, or None."""
         return RemoteActor(self._client, name) if self._client.ask("find", name) else None
 
     def ask_actors(self) -> tuple[list[Actor], list[str]]:
-        """Asks the replicas of modelflow, of whoever has begun them, what they do.
+        """Requests the state of all actors of modelflow, made by any process.
 
         Returns:
-            Those that answer; and the names of those that do not: they start, wait for a machine
-            that has room, or hang.
+            The actors that answer, and the names of the others. The others start, wait for a
+            machine with room, or hang.
         """
         answering, silent = [], []
         nothing, names = _pickle(()), self._client.ask("names")
@@ -197,19 +198,19 @@ class Cluster:
                 answering.append(Actor(name, **found.result(max(0.0, due - monotonic()))))
             except FutureTimeoutError:
                 silent.append(name)
-            except ClusterError:  # it ends
+            except ClusterError:  # the actor is ending
                 continue
         return answering, silent
 
     def actors(self) -> list[Actor]:
-        """Returns the replicas of modelflow that answer, of whoever has begun them."""
+        """Returns all actors of modelflow that answer, made by any process."""
         return self.ask_actors()[0]
 
     def lacking(self, placement: PlacementConfig, timeout: float = ASKED) -> str:
-        """Says why no machine could ever hold a replica of a placement; "": one could.
+        """Returns why no machine could ever hold a replica of a placement, or "" if one could.
 
         Raises:
-            TimeoutError: Nobody told it within so many seconds.
+            TimeoutError: No answer came within `timeout` seconds.
         """
         machines = self.machines(timeout)
         if any(machine.fits(placement) for machine in machines):
@@ -220,7 +221,7 @@ class Cluster:
 
 
 def versions() -> tuple[str, str]:
-    """Returns those of Python (major and minor) and modelflow."""
+    """Returns the versions of Python (major and minor) and modelflow."""
     from modelflow import __version__
 
     return ".".join(map(str, sys.version_info[:2])), __version__
@@ -234,7 +235,7 @@ def _pickle(given: Any) -> bytes:
 
 
 def _options(placement: PlacementConfig, calls: int) -> dict[str, Any]:
-    """Returns what Ray is told of an actor."""
+    """Returns the options of an actor for Ray."""
     resources = dict(placement.resources)
     options = {
         "num_cpus": resources.pop("CPU", 0),
@@ -249,14 +250,14 @@ def _options(placement: PlacementConfig, calls: int) -> dict[str, Any]:
 
 
 def describe_needs(placement: PlacementConfig) -> str:
-    """Returns what a replica takes, as a text."""
+    """Returns the resources and labels that a replica needs, for messages."""
     parts = [f"{name}={_amount(name, value)}" for name, value in placement.resources.items()]
     parts += [f"the label {name}={value!r}" for name, value in placement.labels.items()]
     return ", ".join(parts) or "nothing"
 
 
 def _amounts_text(amounts: Mapping[str, float]) -> str:
-    """Returns resources for people, without those that Ray has for itself."""
+    """Returns resources as text, without Ray's internal resources."""
     return ", ".join(
         f"{name}={_amount(name, amounts[name])}"
         for name in sorted(amounts)
@@ -273,26 +274,26 @@ _MOST_PORT = 65535
 
 
 def check_address(address: str | None = None) -> str:
-    """Returns where a cluster is; connects to nothing.
+    """Checks and returns the address of a cluster; does not connect.
 
     Args:
-        address: As `connected` takes it.
+        address: The address, as for `connected`.
 
     Raises:
-        ConfigError: it is no address of a cluster that runs, or there is none.
+        ConfigError: The address has no valid form, or no address is given.
     """
     given = address or os.environ.get(ADDRESS)
     if not given:
         raise ConfigError(
-            f"no cluster is named; give --address HOST:PORT, or set {ADDRESS} ('auto': the one "
-            "that 'ray start --head' has begun on this machine)"
+            f"no cluster is named; give --address HOST:PORT, or set {ADDRESS} ('auto': the "
+            "cluster that 'ray start --head' has started on this machine)"
         )
     if given == "local":
         raise ConfigError(
             "--address local would begin a cluster; begin one with 'ray start --head'"
         )
     found = HOST_PORT.match(given)
-    is_rays = found is None and "://" in given  # Ray alone understands it
+    is_rays = found is None and "://" in given  # another scheme, which Ray checks
     if given == AUTO or is_rays or (found is not None and int(found[2]) <= _MOST_PORT):
         return given
     raise ConfigError(
@@ -303,16 +304,16 @@ def check_address(address: str | None = None) -> str:
 
 @contextlib.contextmanager
 def connected(address: str | None = None) -> Iterator[Cluster]:
-    """Connects this process to a cluster that runs; it is left at the end of the block.
+    """Connects this process to a running cluster, until the end of the ``with`` block.
 
     Args:
-        address: ``host:6379``, ``ray://host:10001``, or ``auto`` for the one of this machine; None:
-            what the environment says as ``RAY_ADDRESS``.
+        address: ``host:6379``, ``ray://host:10001``, or ``auto`` for the cluster of this machine.
+            None for the value of the environment variable ``RAY_ADDRESS``.
 
     Raises:
-        ConfigError: neither says where it is: none is started in silence; or what it says is no
-            address.
-        ClusterError: it does not answer, or runs other versions.
+        ConfigError: No address is given, or the address has no valid form. modelflow never starts
+            a cluster on its own.
+        ClusterError: The cluster does not answer, or runs other versions.
         MissingDependencyError: Ray is not installed.
     """
     given = check_address(address)
@@ -321,7 +322,7 @@ def connected(address: str | None = None) -> Iterator[Cluster]:
         raise MissingDependencyError(package, extra, "a Ray cluster")
     client = Client(given)
     try:
-        client.ask("names")  # connects now: what is wrong is told here
+        client.ask("names")  # connects now, to raise errors here
         yield Cluster(client)
     finally:
         client.close()

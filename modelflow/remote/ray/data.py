@@ -7,7 +7,7 @@ from modelflow.flow import Flow
 
 
 class FlowActor:
-    """A callable class for ``ray.data.Dataset.map_batches``: each actor runs the whole graph.
+    """A callable class for ``ray.data.Dataset.map_batches``, whose actors run the whole graph.
 
     ::
 
@@ -18,9 +18,9 @@ class FlowActor:
             concurrency=2,
         )
 
-    A batch is sent through the graph as requests; the results are added as columns, named as the
-    graph's outputs, and ``error``, which is ``""`` where there is none. So one bad row fails alone,
-    and large arrays between the nodes never enter the object store.
+    A batch is sent through the graph as requests. Each output of the graph becomes a column with
+    its name. A column ``error`` has the error of each row, or ``""``. One bad row therefore fails
+    alone, and large arrays between the nodes never enter the object store.
     """
 
     def __init__(self, graph: str, column: str, **options: Any) -> None:
@@ -28,18 +28,18 @@ class FlowActor:
 
         Args:
             graph: As for `Flow`, on the machine of the actor.
-            column: Which column of a batch goes into the graph's only input.
+            column: The column of a batch that is sent to the graph's only input.
             options: As for `Flow`: ``overrides``, ``args``.
 
         Raises:
-            FlowFailed: a unit did not open.
+            FlowFailed: A unit did not open.
         """
         self._column = column
         self._flow = Flow(graph, **options).start()
         self._outputs = self._flow.graph.outputs
 
     def __call__(self, batch: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-        """Returns the batch without its column, with those of the results."""
+        """Returns the batch with the columns of the results in place of its input column."""
         found: dict[str, list[Any]] = {name: [] for name in (*self._outputs, "error")}
         for _, answer in self._flow.map(batch[self._column], errors="return"):
             is_bad = isinstance(answer, Exception)

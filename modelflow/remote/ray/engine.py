@@ -1,4 +1,4 @@
-"""Replicas that are actors of a Ray cluster."""
+"""An engine with replicas that are actors of a Ray cluster."""
 
 import hashlib
 import uuid
@@ -23,37 +23,37 @@ from modelflow.remote.ray.client import ActorGoneError, ClusterError
 from modelflow.remote.ray.cluster import Cluster, RemoteActor, describe_needs
 from modelflow.remote.replica import ENDED_EARLY, Replica
 
-# Seconds in which a machine that a replica needs may still join the cluster.
+# Seconds in which a machine for a replica may still join the cluster.
 _PATIENCE = 20.0
-# Seconds in which a cluster tells its machines, or is asked again.
+# Seconds of waiting for the list of the cluster's machines.
 _TOLD = 5.0
 _CONNECT = 5.0
-# In which Ray hears of the end of an actor that was seen to end.
+# Seconds of waiting for Ray to notice the end of an actor.
 _HEARD_OF = 1.0
-# Seconds without a user after which an actor that several may use ends.
+# Seconds without a connection after which a shared actor ends itself.
 _ALONE = 10.0
-# How often an actor is made that ends before it can be used.
+# Number of tries to make an actor that ends before its first use.
 _TRIES = 3
-# Seconds: Ray tells nobody when a name is free again, ...
+# Seconds between two tries. Ray does not report when a name is free again ...
 _NAME_PAUSE = 0.1
-# ... nor when an actor is gone that is about to end.
+# ... or when an actor that is about to end has ended.
 _END_PAUSE = 0.5
-# Calls of an actor at once: none of them has to do with batches.
+# Calls of an actor at once, for everything but batches.
 _CALLS = 4
 
 Result = TypeVar("Result")
 
 
 class RayEngine(PlacementEngine):
-    """Runs parts in actors of a cluster that this process is connected to."""
+    """An engine that runs parts in actors of a Ray cluster."""
 
     def __init__(self, cluster: Cluster, shared: str | None = None) -> None:
-        """Begins without actors.
+        """Starts without actors.
 
         Args:
-            cluster: Where they run.
-            shared: A name: all engines of the same one, in whatever process, use the same actors,
-                so that the batches of all meet there; None: they are this engine's alone.
+            cluster: The cluster for the actors.
+            shared: A name. All engines with the same name, in any process, use the same actors, and
+                their batches meet in the same replicas. None for actors of this engine alone.
         """
         super().__init__()
         self._cluster = cluster
@@ -61,16 +61,16 @@ class RayEngine(PlacementEngine):
         self._name = shared or uuid.uuid4().hex[:12]
 
     def replica(self, placement: PlacementConfig, parts: Sequence[Part], number: int) -> Replica:
-        """Makes an actor that runs ``parts``; see `PlacementEngine.replica`."""
+        """Makes a replica that runs ``parts``; see `PlacementEngine.replica`."""
         archive = parts[0].config.archive
         name = f"{self._name}/{placement.name}/{number}"
-        if self._is_shared:  # nobody finds the actors of another graph
+        if self._is_shared:  # the digest keeps the actors of different graphs apart
             name = f"{name}/{_digest(placement, parts, archive)}"
         return RayReplica(self._cluster, placement, parts, archive, name, is_shared=self._is_shared)
 
 
 class RayReplica(ChannelReplica):
-    """One actor. Ray finds it a machine and says when it has ended; batches do not pass Ray."""
+    """A replica in an actor, which Ray places and watches; batches do not pass through Ray."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class RayReplica(ChannelReplica):
         *,
         is_shared: bool,
     ) -> None:
-        """Stores what is to run."""
+        """Stores the parts; makes no actor."""
         super().__init__(placement)
         self._cluster = cluster
         self._parts = tuple(parts)
@@ -98,12 +98,12 @@ class RayReplica(ChannelReplica):
         return f"actor {self._name}{self._where}"
 
     def start(self, timeout: float) -> None:
-        """Has the cluster make the actor, opens the parts there, and connects; see `Replica.start`.
+        """Makes the actor, opens the parts in the actor, and connects; see `Replica.start`.
 
         Raises:
-            ClusterError: no machine could ever hold it, none has room in time, or the actor cannot
-                run the parts; the message says which.
-            ReplicaLostError: the actor cannot be reached.
+            ClusterError: No machine could ever hold the actor, none has room in time, or the actor
+                cannot run the parts. The message says which.
+            ReplicaLostError: The actor cannot be reached.
         """
         self._wait_for_a_machine(min(timeout, _PATIENCE))
         gone: Exception | None = None
@@ -112,12 +112,12 @@ class RayReplica(ChannelReplica):
                 raise ClusterError(ENDED_EARLY) from gone
             try:
                 self._use(self._connect(timeout))
-            except ActorGoneError as error:  # with its machine, say
+            except ActorGoneError as error:  # for example, with its machine
                 gone = error
             except ReplicaLostError as error:
                 if not self._is_shared:
                     raise
-                gone = error  # nobody used it for a moment, and it has ended
+                gone = error  # the shared actor had no connection for a moment, and has ended
             else:
                 return
             if self._is_shared:
@@ -129,11 +129,11 @@ class RayReplica(ChannelReplica):
         ) from gone
 
     def _connect(self, timeout: float) -> list[Channel]:
-        """Finds or makes the actor, and returns channels to it.
+        """Finds or makes the actor, and returns channels to the actor.
 
         Raises:
-            ClusterError: it is not ready in time, or cannot run the parts.
-            ReplicaLostError: it cannot be reached.
+            ClusterError: The actor is not ready in time, or cannot run the parts.
+            ReplicaLostError: The actor cannot be reached.
         """
         actor = self._find_actor(timeout) if self._is_shared else self._make_actor()
         with self._lock:
@@ -149,7 +149,7 @@ class RayReplica(ChannelReplica):
             lambda left: actor.call("open", self._parts, digest, timeout=left), due
         )
         if door is None:
-            raise ActorGoneError("nobody used it, and it ends")
+            raise ActorGoneError("it has no user, and is ending")
         return self._channels_to(door)
 
     def _in_time(self, ask: Callable[[float], Result], due: float) -> Result:
@@ -159,7 +159,7 @@ class RayReplica(ChannelReplica):
             raise ClusterError(self._not_ready(self._placement.start_timeout)) from error
 
     def lacking(self) -> str:
-        """Says what it takes of a machine while it has none."""
+        """Returns the resources that the actor waits for, or "" once the actor has a machine."""
         if self._is_placed():
             return ""
         needed, free = describe_needs(self._placement), self._cluster.free_text()
@@ -201,17 +201,17 @@ class RayReplica(ChannelReplica):
                 raise ClusterError(lacking)
 
     def _lacking(self) -> str:
-        """Says why no machine could hold it; a stop is not to wait for a cluster that hangs."""
+        """Returns why no machine could hold the actor; a hanging cluster does not block `kill`."""
         try:
             return self._cluster.lacking(self._placement, _TOLD)
         except TimeoutError as error:
-            return f"the cluster's machines cannot be told: {error}"
+            return f"the machines of the cluster are unknown: {error}"
 
     def _find_actor(self, seconds: float) -> RemoteActor:
-        """Returns the actor that bears the name, made if there is none.
+        """Returns the actor with the name of this replica, which is made if missing.
 
         Raises:
-            ClusterError: there is none, and its name is not free within so many seconds.
+            ClusterError: The actor does not exist, and its name is not free in time.
         """
         while True:
             if (found := self._cluster.find(self._name)) is not None:
@@ -219,7 +219,7 @@ class RayReplica(ChannelReplica):
                 return found
             try:
                 return self._make_actor()
-            except LookupError as error:  # made meanwhile, or its name is not free yet
+            except LookupError as error:  # another process made the actor, or the name is not free
                 seconds -= _NAME_PAUSE
                 if seconds <= 0 or self._ended.wait(_NAME_PAUSE):
                     raise ClusterError(
@@ -228,7 +228,7 @@ class RayReplica(ChannelReplica):
 
     def _make_actor(self) -> RemoteActor:
         nodes = ", ".join(node for part in self._parts for node in _nodes(part))
-        if not self._is_shared:  # nobody looks for it, and the last one's may not be free yet
+        if not self._is_shared:  # a new name, because the name of the last actor may not be free
             self._name = f"{self._base}/{uuid.uuid4().hex[:6]}"
         self._is_ours = True
         return self._cluster.make(
@@ -236,20 +236,20 @@ class RayReplica(ChannelReplica):
             self._placement,
             (PartActor, nodes, _ALONE if self._is_shared else None),
             calls=_CALLS,
-            is_detached=self._is_shared,  # no user owns it: it ends when none is left
+            is_detached=self._is_shared,  # a shared actor has no owner and ends itself
         )
 
     def _describe_end(self) -> str:
         return f"{self._who} has ended, or its machine cannot be reached any more"
 
     def reason(self) -> str:
-        """Says why it was lost, with what Ray knows of it."""
+        """Returns the reason of the loss, with Ray's reason of the actor's end."""
         known = super().reason()
         said = "" if self._is_over or self._actor is None else self._actor.end_of(_HEARD_OF)
         return f"{known}: {said}" if said else known
 
     def close(self) -> None:
-        """Leaves it; has its units closed and ends it, unless others may use it."""
+        """Closes the units and kills the actor; a shared actor is only disconnected."""
         if not self._is_over:
             self._leave(END_TIMEOUT)
             if self._actor is not None and not self._is_shared:
@@ -258,7 +258,7 @@ class RayReplica(ChannelReplica):
         self._close_channels()
 
     def kill(self) -> None:
-        """Ends the actor at once; one that others may use ends by itself, once it has a machine."""
+        """Kills the actor at once; a shared actor ends itself, once placed on a machine."""
         with self._lock:
             self._ended.set()
             for channel in self._channels:
@@ -276,7 +276,7 @@ class RayReplica(ChannelReplica):
 
 
 def _digest(placement: PlacementConfig, parts: Sequence[Part], archive: Path | None) -> str:
-    """Returns what tells actors apart that run something else, wherever it was read."""
+    """Returns a digest that differs for actors with different parts, wherever they were read."""
     from ray import cloudpickle
 
     asked = replace(placement, location=Location(""))
@@ -287,11 +287,11 @@ def _digest(placement: PlacementConfig, parts: Sequence[Part], archive: Path | N
 
 
 def _describe_written(part: Part) -> tuple[Any, ...]:
-    """Returns what was written of a part, in one order; of an archive not where that lies."""
+    """Returns the configuration of a part in a fixed order, for an archive without its path."""
     config = part.config
     nodes = [(node.name, sorted(node.attributes.items())) for node in config.nodes]
     edges = [(str(edge.source), str(edge.target)) for edge in config.edges]
-    if config.archive is not None:  # its bytes say the rest
+    if config.archive is not None:  # the digest covers the content of the archive
         return part.name, nodes, edges
     sections = [sorted(each.items()) for each in (config.driver, config.graph)]
     return part.name, nodes, edges, sections, config.path, config.modules

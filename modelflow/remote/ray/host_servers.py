@@ -1,4 +1,4 @@
-"""Servers that answer at the same port, each on a machine of its own."""
+"""Placement of servers with the same port, each on its own machine."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -9,43 +9,43 @@ from modelflow.remote.ray.client import ClusterError
 from modelflow.remote.ray.cluster import Cluster, describe_needs
 from modelflow.remote.replica import ENDED_EARLY
 
-_NODE = "ray.io/node-id"  # Ray labels each machine with it
-_PAUSE = 0.5  # seconds between two looks at the machines, and whether it is over
+_NODE = "ray.io/node-id"  # a label that Ray gives each machine
+_PAUSE = 0.5  # seconds between two checks of the machines and of `is_over`
 
 
 class HostServers:
-    """Knows the machines on which there is a server; begins the next one on another."""
+    """The machines that have a server; the next server is placed on another machine."""
 
     def __init__(self, cluster: Cluster, placement: PlacementConfig) -> None:
-        """Begins nothing.
+        """Starts without servers.
 
         Args:
-            cluster: Where they are to be.
-            placement: What each takes of its machine.
+            cluster: The cluster for the servers.
+            placement: The resources that each server needs on its machine.
         """
         self._cluster = cluster
         self._placement = placement
         self._changed = threading.Condition()
         self._is_placing = False
-        # Of each server the machine, and what tells whether it is to end.
+        # Server -> its machine, and a function that says whether the server is ending.
         self._taken: dict[str, tuple[str, Callable[[], bool]]] = {}
 
     @contextmanager
     def placing(
         self, is_over: Callable[[], bool]
     ) -> Iterator[tuple[Mapping[str, str], Callable[[str, str], None]]]:
-        """Waits until a machine has none of them, and nobody else looks for one.
+        """Waits until a machine has no server, and no other server is being placed.
 
         Args:
-            is_over: Tells whether the server is to end, or not to begin any more. It is asked
-                from any thread until `on_end`: the machine of one that is to end is waited for.
+            is_over: Returns whether the server ends, or must not start any more. Called from any
+                thread until `on_end`. While a server is ending, `placing` waits for its machine.
 
-        Returns:
-            What the machine must be labelled with, for Ray; and what is to be called once it is
-            known, with the server's name and the machine.
+        Yields:
+            The labels that Ray must find on the machine. And a function to call with the server's
+            name and the machine, once the machine is known.
 
         Raises:
-            ClusterError: it is over, or each machine has one that stays.
+            ClusterError: `is_over` returned True, or each machine has a server that does not end.
         """
 
         def on_placed(name: str, machine: str) -> None:
@@ -67,10 +67,10 @@ class HostServers:
                 self._changed.notify_all()
 
     def _has_room(self) -> bool:
-        """Tells whether a machine has none; False: one leaves, or is being placed.
+        """Returns whether a machine has no server; False if one will be free later.
 
         Raises:
-            ClusterError: each has one that stays.
+            ClusterError: Each machine has a server that does not end.
         """
         fitting = [machine for machine in self._cluster.machines() if machine.fits(self._placement)]
         taken = self._machines()
@@ -80,15 +80,15 @@ class HostServers:
             return False
         raise ClusterError(
             f"it needs {describe_needs(self._placement)} on a machine where no other server has "
-            f"its port, and all {len(fitting)} have one; add a machine, or let each find a port "
-            "that is free (port 0)"
+            f"its port, and all {len(fitting)} have one. Add a machine, or let each server find a "
+            "free port (port 0)"
         )
 
     def _machines(self) -> set[str]:
         return {machine for machine, _ in self._taken.values()}
 
     def on_end(self, name: str) -> None:
-        """Takes note that a server has ended."""
+        """Forgets a server that has ended."""
         with self._changed:
             self._taken.pop(name, None)
             self._changed.notify_all()

@@ -1,4 +1,4 @@
-"""One server on a cluster, as `Servers` keeps it: the caller's side of a `ServerActor`."""
+"""A server on a cluster, for `Servers`: the caller's side of a `ServerActor`."""
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -14,16 +14,16 @@ from modelflow.remote.ray.server_actor import ServerActor
 from modelflow.remote.ray.servers import Served
 from modelflow.remote.replica import ENDED_EARLY
 
-# Beside `wait`, which lasts as long as the server.
+# Calls of the actor at once, besides `wait`, which lasts for the life of the server.
 _CALLS = 4
-# Beyond what a server may take to begin, or to answer what it has taken on.
+# Seconds beyond the time-out for the start of a server, or for its open requests.
 _MORE = 10.0
-# Seconds for an actor that is to be killed to clear up.
+# Seconds for the cleanup of an actor before it is killed.
 _LAST = 2.0
 
 
 class RayServed(Served):
-    """A server in an actor."""
+    """A server in an actor of a Ray cluster."""
 
     def __init__(
         self,
@@ -34,16 +34,16 @@ class RayServed(Served):
         drain: float,
         apart: HostServers | None = None,
     ) -> None:
-        """Begins nothing.
+        """Stores the settings; starts no server.
 
         Args:
-            cluster: Where it is to be.
-            placement: What it takes of its machine.
-            name: The actor's name.
-            files: Gives the arguments of ``modelflow serve``, and the archives that they name, as
-                they are when it begins.
-            drain: Seconds that its requests may take when it ends.
-            apart: Has it begin on a machine where no other one is; None: it may be anywhere.
+            cluster: The cluster for the server.
+            placement: The resources that the server needs on its machine.
+            name: The name of the actor.
+            files: Returns the arguments of ``modelflow serve``, and the archives that they name.
+                Called at the start of the server.
+            drain: Seconds for open requests when the server ends.
+            apart: Chooses a machine without another server; None for any machine.
         """
         self._cluster = cluster
         self._placement = placement
@@ -56,11 +56,11 @@ class RayServed(Served):
         self._is_over = self._is_open = False
 
     def start(self, timeout: float) -> None:
-        """Begins, and waits until everything is loaded, and it answers; see `Served`.
+        """Starts the server, and waits until every model is loaded; see `Served`.
 
         Raises:
-            ClusterError: no machine can hold it, or none has room in time.
-            ServerError: it did not begin; the message has what it said.
+            ClusterError: No machine can hold the server, or none has room in time.
+            ServerError: The server did not start; the message has its output.
         """
         if lacking := self._cluster.lacking(self._placement):
             raise ClusterError(lacking)
@@ -80,7 +80,7 @@ class RayServed(Served):
             self.address = actor.call("open", *given, timeout=left)
         except TimeoutError as error:
             raise ClusterError(
-                f"it needs {describe_needs(self._placement)}, and no machine has had that free "
+                f"it needs {describe_needs(self._placement)}, and no machine had that free "
                 f"within {timeout:g} s"
             ) from error
 
@@ -93,8 +93,8 @@ class RayServed(Served):
             return self._actor
 
     def wait(self) -> str:
-        """Waits for its end; see `Served`."""
-        assert self._actor is not None  # it was opened
+        """Waits for the end of the server; see `Served`."""
+        assert self._actor is not None  # `start` was called
         try:
             code = self._actor.call("wait", timeout=None)
             self._is_open = False
@@ -105,28 +105,28 @@ class RayServed(Served):
         return f"it ended with {code}"
 
     def waiting(self) -> int:
-        """Returns how many rows wait there; of one that does not answer none are known."""
-        assert self._actor is not None  # it was begun
+        """Returns the number of rows in the server's queues; 0 if the server does not answer."""
+        assert self._actor is not None  # `start` was called
         return int(self._actor.try_call("waiting", timeout=_MORE) or 0)
 
     def leave(self) -> None:
-        """Takes note that it is to end: another one may wait for its machine."""
+        """Marks the server as ending, because another server may wait for its machine."""
         self._is_over = True
 
     def close(self) -> None:
-        """Has it answer what it has taken on, and end, where it has not ended."""
+        """Ends a running server after its open requests."""
         if self._actor is None or not self._is_open:
             return
         seconds = self._drain + _MORE
         self._actor.try_call("stop", seconds, timeout=seconds + _MORE)
 
     def kill(self) -> None:
-        """Ends it at once."""
+        """Kills the server."""
         with self._lock:
             self._is_over = True
             actor = self._actor
         if actor is not None:
-            if self._is_open:  # killed it clears up nothing
+            if self._is_open:  # a killed actor does not clean up
                 actor.try_call("end", timeout=_LAST)
             self._is_open = False
             actor.kill()

@@ -1,6 +1,6 @@
-"""The actor of a server: it runs ``modelflow serve`` on its machine.
+"""The actor of a server, which runs ``modelflow serve`` on its machine.
 
-The server is a process of its own, with a listener of its own: no request passes Ray.
+The server is a process with its own listener; no request passes through Ray.
 """
 
 import os
@@ -20,17 +20,17 @@ from modelflow.archive.received import SentArchives
 from modelflow.errors import ModelflowError
 
 MACHINE = "machine"
-"""In the place of a host: the address of the machine that a server runs on."""
+"""A placeholder for the host: the address of the machine of the server."""
 
 CLUSTER = "cluster"
-"""In the place of what ``--on`` says: the address of the cluster that a server runs on."""
+"""A placeholder for the value of ``--on``: the address of the cluster of the server."""
 
 _COMMAND = (
     "import sys; from modelflow.signals import end_with; end_with(int(sys.argv.pop(1))); "
     "from modelflow.cli.main import main; main(sys.argv[1:])"
 )
 _STDERR = 2
-# Of what a server that does not begin has said.
+# The end of the output of a server that does not start.
 _TAIL = 2000  # bytes
 _ANSWER = 2.0  # seconds
 _QUEUED = b"modelflow_node_queue_rows{"
@@ -38,14 +38,14 @@ _FAR = re.compile(rb'replica="[^"]')
 
 
 class ServerError(ModelflowError):
-    """A server that did not begin; the message has what it said."""
+    """A server that did not start; the message has its output."""
 
 
 class ServerActor:
-    """Keeps one server; Ray calls its methods from several threads at once."""
+    """The actor of one server; Ray calls its methods from several threads at once."""
 
     def __init__(self) -> None:
-        """Keeps nothing yet."""
+        """Makes an empty folder for files; starts no server."""
         self._archives = SentArchives()
         self.has, self.receive = self._archives.has, self._archives.receive
         self._folder = tempfile.TemporaryDirectory(prefix="modelflow-")
@@ -54,7 +54,7 @@ class ServerActor:
         self._address = ""
 
     def machine(self) -> str:
-        """Returns how Ray calls the machine that this is on."""
+        """Returns Ray's name of this machine."""
         import ray
 
         found: str = ray.get_runtime_context().get_node_id()
@@ -63,22 +63,21 @@ class ServerActor:
     def open(
         self, words: Sequence[str], archives: Mapping[str, str], folder: str, timeout: float
     ) -> str:
-        """Starts the server and waits until everything is loaded, and answers.
+        """Starts the server and waits until every model is loaded.
 
         Args:
-            words: The arguments of ``modelflow serve``; the host `MACHINE` is this machine,
-                ``--on=`` `CLUSTER` its cluster.
-            archives: The digests of archives that they name, which were sent here, by the name of
-                their file.
-            folder: That which the caller is in: relative paths are below it here as well, where
-                there is such a one.
+            words: The arguments of ``modelflow serve``. The host `MACHINE` stands for this machine,
+                and ``--on=`` `CLUSTER` for its cluster.
+            archives: File name -> digest of the archives in the arguments, which were sent here.
+            folder: The working directory of the caller. If it exists here, relative paths start
+                there.
             timeout: The longest wait in seconds.
 
         Returns:
-            Its address: ``http://10.0.0.2:8501``.
+            The address of the server: ``http://10.0.0.2:8501``.
 
         Raises:
-            ServerError: it has ended, or was not ready in time.
+            ServerError: The server has ended, or was not ready in time.
         """
         import ray
 
@@ -110,9 +109,9 @@ class ServerActor:
         return self._address
 
     def _ready(self, told: socket.socket, begun: int, timeout: float) -> str:
-        """Waits until the server says that it answers; returns where."""
+        """Waits for the notification that the server answers; returns the server's address."""
         process = self._process
-        assert process is not None  # it was started
+        assert process is not None  # `open` started it
         ended = os.pidfd_open(process.pid)
         try:
             seen, _, _ = select.select([told.fileno(), ended], [], [], timeout)
@@ -135,9 +134,9 @@ class ServerActor:
         return code
 
     def waiting(self) -> int:
-        """Returns how many rows wait in the queues of its nodes; not of those that are elsewhere.
+        """Returns the number of rows in the queues of local nodes, without remote nodes.
 
-        One more server would be no help with these.
+        Another server would not help with the rows of remote nodes.
         """
         with urllib.request.urlopen(f"{self._address}/metrics", timeout=_ANSWER) as answer:
             lines = answer.read().splitlines()
@@ -145,7 +144,7 @@ class ServerActor:
         return sum(int(float(line.split()[-1])) for line in found if not _FAR.search(line))
 
     def figures(self) -> dict[str, Any]:
-        """Returns what runs here, as an actor of a part does."""
+        """Returns a description of the server, in the form of `PartActor.figures`."""
         import ray
 
         process = self._process
@@ -159,10 +158,10 @@ class ServerActor:
         }
 
     def stop(self, seconds: float) -> int:
-        """Has the server answer what it has taken on, and end; returns its exit code.
+        """Ends the server after its open requests; returns its exit code.
 
         Args:
-            seconds: After which it is killed.
+            seconds: Seconds after which the server is killed.
         """
         process = self._process
         if process is None:
@@ -175,14 +174,14 @@ class ServerActor:
         return self.wait()
 
     def end(self) -> None:
-        """Ends the server at once, and removes what came here."""
+        """Kills the server, and removes the files that were sent here."""
         if self._process is not None:
             self._process.kill()
         self.wait()
 
 
 def _log() -> Path | None:
-    """Returns the file that Ray has this process write its errors to; None: it goes elsewhere."""
+    """Returns the file to which Ray redirects this process's errors, or None."""
     path = Path(f"/proc/self/fd/{_STDERR}").readlink()
     return path if path.is_file() else None
 
@@ -192,22 +191,22 @@ def _size(log: Path | None) -> int:
 
 
 def _tail(log: Path | None, begun: int) -> str:
-    """Returns the last of what was written to a log from some byte on."""
+    """Returns the end of a log, from a first byte on."""
     if log is None:
-        return "what it said is where Ray writes what its processes say"
+        return "its output is where Ray writes the output of its processes"
     with log.open("rb") as file:
         file.seek(max(begun, _size(log) - _TAIL))
         return file.read(_TAIL).decode(errors="replace").strip()
 
 
 def _here(word: str, host: str, folder: Path, names: Collection[str]) -> str:
-    """Returns an argument as it holds on this machine.
+    """Returns an argument with the values of this machine.
 
     Args:
         word: The argument.
-        host: The address of the machine, which `MACHINE` stands for.
-        folder: Where what was sent is.
-        names: What was sent.
+        host: The address of the machine, for `MACHINE`.
+        folder: The folder of the sent files.
+        names: The names of the sent files.
     """
     name, mark, value = word.rpartition("=")
     if value.startswith(f"{MACHINE}:"):

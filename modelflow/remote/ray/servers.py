@@ -1,4 +1,4 @@
-"""Servers on a cluster: as many as are asked for, each with a listener, replaced when they end."""
+"""A number of servers on a cluster, each with a listener; ended servers are replaced."""
 
 import threading
 from abc import abstractmethod
@@ -10,55 +10,56 @@ from modelflow.remote.replica import RemoteProcess
 from modelflow.remote.slot import Slot, SlotSettings
 from modelflow.runtime.clock import SYSTEM_CLOCK
 
-# Rows that wait at each server, seen so often in a row, before there is one more. And how few wait
-# in all for each server that would be left, on average of so many looks, before there is one less.
+# A server is added if each server has this many waiting rows on average, in this many successive
+# checks. A server is removed if the others would have at most this many waiting rows each, on
+# average of this many checks.
 _BUSY_ROWS, _BUSY_LOOKS = 16, 3
 _IDLE_ROWS, _IDLE_LOOKS = 0.5, 30
 
 
 class Served(RemoteProcess):
-    """One server that is to be."""
+    """A server in a slot."""
 
     address = ""
-    """Where it answers, once it has started."""
+    """The address of the started server."""
 
     @abstractmethod
     def wait(self) -> str:
-        """Waits for its end; returns how it has ended."""
+        """Waits for the end of the server; returns a description of the end."""
 
     @abstractmethod
     def waiting(self) -> int:
-        """Returns how many rows wait there."""
+        """Returns the number of rows in the server's queues."""
 
     @abstractmethod
     def leave(self) -> None:
-        """Takes note that it is to end; returns at once."""
+        """Marks the server as ending; returns at once."""
 
 
 class ServerSlot(Slot[Served]):
-    """The slot of a server, whose end is waited for, and told to people."""
+    """The slot of a server, which waits for the server's end and reports the end."""
 
     def __init__(
         self, number: int, terms: SlotSettings[Served], say: Callable[[str], None]
     ) -> None:
-        """Begins nothing."""
+        """Makes a slot; the server starts with the slot's thread."""
         super().__init__(number, terms)
         self._say = say
         self._how = ""
 
     def on_ready(self, replica: Served) -> None:
-        """Says where a server answers."""
+        """Reports the address of a server."""
         self._say(f"server {self.number} answers at {replica.address}")
 
     def on_failure(self, said: str) -> None:
-        """Says why a server does not begin."""
+        """Reports why a server did not start."""
         self._say(f"server {self.number} does not begin: {said}")
 
     def on_lost(self, _reason: str) -> None:
-        """Says nothing: how a server has ended is said when its end was seen."""
+        """Reports nothing, because `_wait_for_end` reports the end."""
 
     def _wait_for_end(self) -> bool:
-        assert self.replica is not None  # it has started
+        assert self.replica is not None  # `_start` succeeded
         name = f"modelflow/server end {self.number}"
         watching = threading.Thread(target=self._watch, args=(self.replica,), name=name)
         watching.start()
@@ -75,7 +76,7 @@ class ServerSlot(Slot[Served]):
 
 
 class Servers:
-    """Keeps servers, each in a slot."""
+    """The servers of a command, each in a slot."""
 
     def __init__(
         self,
@@ -84,13 +85,13 @@ class Servers:
         say: Callable[[str], None],
         start_timeout: float = 300.0,
     ) -> None:
-        """Begins nothing.
+        """Stores the settings; starts no server.
 
         Args:
-            make: Makes a server of a number.
-            replicas: How many at the least and at the most.
-            say: Is told what happens, for people; from any thread.
-            start_timeout: Seconds that a server may take to begin.
+            make: Makes a server with a number.
+            replicas: The least and the most servers.
+            say: Called with a line for each event, from any thread.
+            start_timeout: The longest start of a server in seconds.
         """
         self._least, self._most = replicas
         self._say = say
@@ -114,19 +115,19 @@ class Servers:
 
     @property
     def addresses(self) -> list[str]:
-        """Where the servers answer that are ready and do not leave."""
+        """The addresses of the servers that are ready and not ending."""
         with self._changed:
             return [served.address for served in self._ready()]
 
     def _ready(self) -> list[Served]:
-        """Returns the servers that answer; the lock is held."""
+        """Returns the servers that answer; called with the lock held."""
         return [slot.replica for slot in self._slots if slot.is_ready and slot.replica is not None]
 
     def start(self) -> None:
-        """Begins the least number, and waits until all of them answer.
+        """Starts the least number of servers, and waits until all of them answer.
 
         Raises:
-            ModelflowError: one of them cannot begin; none is left.
+            ModelflowError: A server cannot start. All servers are then stopped.
         """
         with self._changed:
             first = [self._add() for _ in range(self._least)]
@@ -138,7 +139,7 @@ class Servers:
             raise failure
 
     def stop(self) -> None:
-        """Has all of them answer what they have taken on, and end; joins every thread."""
+        """Ends all servers after their open requests, and joins every thread."""
         with self._changed:
             self._is_over = True
             slots = [*self._slots, *self._old]
@@ -148,7 +149,7 @@ class Servers:
             slot.thread.join()
 
     def kill(self) -> None:
-        """Ends all at once; from any thread, also while they begin."""
+        """Kills all servers; from any thread, also during their start."""
         with self._changed:
             self._is_over = True
             served = [slot.replica for slot in (*self._slots, *self._old)]
@@ -158,9 +159,10 @@ class Servers:
                 one.kill()
 
     def roll(self) -> None:
-        """Replaces each server by a new one, one after the other.
+        """Replaces each server by a new server, in sequence.
 
-        The new one answers before the old one leaves; where it cannot begin the old ones stay.
+        An old server leaves only after its new server answers. If a new server cannot start, the
+        remaining old servers stay.
         """
         with self._changed:
             before = list(self._slots)
@@ -171,15 +173,13 @@ class Servers:
                 new = self._add()
                 self._changed.wait_for(lambda: self._is_over or new.is_ready or new.failure)  # noqa: B023
                 if new.failure is not None:
-                    self._say(
-                        f"not replaced, those that are there stay: {format_error(new.failure)}"
-                    )
+                    self._say(f"not replaced, the old servers stay: {format_error(new.failure)}")
                     self._leave(new)
                     return
                 self._leave(old)
 
     def look(self) -> None:
-        """Asks how many rows wait, and begins or ends a server where that is due."""
+        """Checks how many rows wait, and starts or ends a server if needed."""
         with self._changed:
             ready = self._ready()
         rows = [served.waiting() for served in ready]
@@ -195,13 +195,13 @@ class Servers:
             if self._busy >= _BUSY_LOOKS and len(ready) == count < self._most:
                 self._busy = 0
                 self._seen.clear()
-                self._say(f"{mean:.0f} rows wait at each server: one more begins")
+                self._say(f"{mean:.0f} rows wait at each server: one more starts")
                 self._add()
             elif len(self._seen) == _IDLE_LOOKS and count > self._least:
                 if sum(self._seen) / _IDLE_LOOKS > (count - 1) * _IDLE_ROWS:
                     return
                 self._seen.clear()
-                # One that does not begin, for want of a machine, goes before one that answers.
+                # A server that lacks a machine is removed before a server that answers.
                 self._leave(
                     next((slot for slot in self._slots if not slot.is_ready), self._slots[-1])
                 )
@@ -214,11 +214,11 @@ class Servers:
         return slot
 
     def _leave(self, slot: Slot[Served]) -> None:
-        """Has a server leave: nobody is told of it any more, and it ends in its own time."""
+        """Removes a server from `addresses`, and ends the server after its open requests."""
         if slot.is_ready and not slot.is_leaving:
             self._say(f"server {slot.number} leaves")
         slot.is_leaving = True
-        if slot.replica is not None:  # now: the next one may be begun before its thread wakes
+        if slot.replica is not None:  # now, because its successor may start before its thread wakes
             slot.replica.leave()
         self._give_up(slot)
 
