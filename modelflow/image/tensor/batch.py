@@ -11,8 +11,8 @@ from modelflow.image.image import Image, Pixels
 class ImageBatch(Pixels):
     """N images of equal size and format.
 
-    ``data`` is a uint8 tensor: (N, H, W, C) with layout ``hwc``, (N, C, H, W) with ``chw``, and (N,
-    H * 3 / 2, W) for nv12.
+    ``data`` is a uint8 tensor. Layout ``hwc`` is (N, H, W, C), ``chw`` is (N, C, H, W), and nv12 is
+    (N, H * 3 / 2, W).
     """
 
     __slots__ = ()
