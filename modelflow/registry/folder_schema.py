@@ -5,7 +5,7 @@ from types import MappingProxyType
 from modelflow.unit.option import Option
 
 BASE_KEYS: tuple[Option, ...] = (
-    Option("name", str, help="the name for flowunit= in a graph"),
+    Option("name", str, help="the name in flowunit="),
     Option("type", str, help="python, c++, inference, or the name of a unit to configure"),
     Option("device", str, "cpu", "The kind of device for which the unit was written."),
     Option("version", str, "1.0.0", "x.y.z"),
