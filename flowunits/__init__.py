@@ -1,6 +1,6 @@
-"""The built-in flow units: a folder each, found by its name.
+"""The built-in flow units, one folder for each unit.
 
-To add one, add a folder whose ``__init__.py`` defines ``SPEC`` (or ``SPECS``); this file stays.
+To add a unit, add a folder whose ``__init__.py`` defines ``SPEC`` or ``SPECS``. This file finds it.
 """
 
 import importlib

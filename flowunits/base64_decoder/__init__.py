@@ -11,15 +11,16 @@ class Base64DecoderOptions:
     """The options of ``base64_decoder``."""
 
     data_format: Literal["raw", "json"] = option(
-        "raw", help="raw: the data is base64 text; json: it is a JSON object with a field of it."
+        "raw",
+        help="raw: the data is base64 text; json: a JSON object with base64 text in one field.",
     )
-    key: str = option("", help="The name of that field, for data_format json.")
+    key: str = option("", help="The name of that field, for data_format=json.")
 
     def __post_init__(self) -> None:
-        """Checks that JSON has a key.
+        """Checks that data_format=json has a key.
 
         Raises:
-            ValueError: it has none.
+            ValueError: the key is missing.
         """
         if self.data_format == "json" and not self.key:
             raise ValueError(

@@ -12,14 +12,14 @@ from modelflow import Buffer, Context, FlowUnit
 
 
 class Base64Decoder(FlowUnit):
-    """Decodes strictly: what is not base64 is an error; white space between does not count."""
+    """Decodes strictly and ignores white space; any other character is an error."""
 
     def open(self, config: Base64DecoderOptions) -> None:
-        """Takes the options."""
+        """Stores the options."""
         self._key = config.key if config.data_format == "json" else None
 
     def process(self, ctx: Context) -> None:
-        """Decodes each buffer by itself."""
+        """Decodes each buffer separately."""
         ctx.emit_each(self._decode)
 
     def _decode(self, buffer: Buffer) -> bytes:

@@ -1,4 +1,4 @@
-"""``buff_meta_mapping``: a meta value copied to another key, mapped by rules."""
+"""``buff_meta_mapping``: copies a meta value to another key and maps the value by rules."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ class BuffMetaMappingOptions:
     dest_meta: str = option(help="The meta key to write.")
     rules: tuple[str, ...] = option(
         (),
-        help="Rules FROM=TO, separated by commas; a value that no rule names is copied as it is.",
+        help="Rules FROM=TO, separated by commas. A value without a rule is copied unchanged.",
     )
 
     def __post_init__(self) -> None:
@@ -42,8 +42,8 @@ SPEC = FlowUnitSpec(
     outputs=(
         Port(
             "out_data",
-            "the same data, with the meta dest_meta; a mapped value keeps the type of the source "
-            "where its text can be read so, else it is text",
+            "the same data, with the meta dest_meta. A mapped value has the type of the source "
+            "value if its text can be converted to that type. Otherwise it is text",
         ),
     ),
     options=BuffMetaMappingOptions,

@@ -9,7 +9,7 @@ _BOOLS = {"true": True, "1": True, "false": False, "0": False}
 
 
 class BuffMetaMapping(FlowUnit):
-    """Compares values as text, as they are written in the rules."""
+    """Compares the text of a meta value with the texts in the rules."""
 
     def open(self, config: BuffMetaMappingOptions) -> None:
         """Reads the rules."""
@@ -18,7 +18,7 @@ class BuffMetaMapping(FlowUnit):
         self._rules = {source.strip(): target.strip() for source, _, target in pairs}
 
     def process(self, ctx: Context) -> None:
-        """Works on each buffer by itself."""
+        """Processes each buffer separately."""
         ctx.emit_each(self._map)
 
     def _map(self, buffer: Buffer) -> Buffer:
@@ -43,5 +43,5 @@ def _as_type_of(value: str | bool | float, text: str) -> str | bool | float:
         return _BOOLS.get(text.lower(), text)
     try:
         return type(value)(text)
-    except ValueError:  # "1=cat": the name takes the place of the number
+    except ValueError:  # the rule "1=cat" replaces a number by a name
         return text

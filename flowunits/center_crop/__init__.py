@@ -17,10 +17,10 @@ class CenterCropOptions:
     )
 
     def corner(self, width: int, height: int) -> tuple[int, int]:
-        """Returns where the middle of an image of the given size begins: x, y.
+        """Returns x and y of the corner at which the middle of an image begins.
 
         Raises:
-            ValueError: the image is smaller than what is to be cut out.
+            ValueError: the image is smaller than the crop.
         """
         if width < self.image_width or height < self.image_height:
             raise ValueError(
@@ -54,7 +54,8 @@ SPEC = FlowUnitSpec(
         ),
     ),
     options=CenterCropOptions,
-    description="Cuts the middle out of each image; an odd rest stays at the right and below.",
+    description="Cuts the middle out of each image. An odd remainder is cut off at the right and "
+    "at the bottom.",
     group="Image",
     is_compute_bound=True,
     is_one_by_one=True,

@@ -8,14 +8,14 @@ from modelflow.image import read_image
 
 
 class CenterCrop(FlowUnit):
-    """Copies the middle; an image of the wanted size passes as it is."""
+    """Copies the middle. An image that already has the output size passes unchanged."""
 
     def open(self, config: CenterCropOptions) -> None:
-        """Takes the options."""
+        """Stores the options."""
         self._options = config
 
     def process(self, ctx: Context) -> None:
-        """Crops each buffer by itself."""
+        """Crops each buffer separately."""
         ctx.emit_each(self._crop)
 
     def _crop(self, buffer: Buffer) -> Buffer:

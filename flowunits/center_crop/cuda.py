@@ -6,10 +6,10 @@ from modelflow.image.tensor import ImageBatch, cropped, emit_images
 
 
 class CenterCrop(FlowUnit):
-    """Copies the middle of the images of each size in the batch at once."""
+    """Copies the middle of the images of equal size in the batch together."""
 
     def open(self, config: CenterCropOptions) -> None:
-        """Takes the options."""
+        """Stores the options."""
         self._options = config
 
     def process(self, ctx: Context) -> None:

@@ -1,4 +1,4 @@
-"""``color_convert``: images in another pixel format."""
+"""``color_convert``: converts images to another pixel format."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -11,8 +11,8 @@ class ColorConvertOptions:
     """The options of ``color_convert``."""
 
     out_pix_fmt: Literal["bgr", "rgb", "gray", "nv12", "bgrp", "rgbp"] = option(
-        help="The pixel format to convert to; bgrp and rgbp are planar, the others keep the "
-        "layout of the input."
+        help="The pixel format to convert to. The formats bgrp and rgbp are planar. The others "
+        "keep the layout of the input."
     )
 
 
@@ -33,7 +33,7 @@ SPEC = FlowUnitSpec(
     outputs=(
         Port(
             "out_image",
-            "uint8, the same H and W in out_pix_fmt; the pixels are those of cv2.cvtColor",
+            "uint8, the same H and W in out_pix_fmt; the pixels are equal to those of cv2.cvtColor",
             dtype="uint8",
         ),
     ),

@@ -6,14 +6,14 @@ from modelflow.image import convert_color, read_image
 
 
 class ColorConvert(FlowUnit):
-    """Converts with OpenCV into reused memory; an image of the wanted format passes as it is."""
+    """Converts with OpenCV into reused memory. An image in the output format passes unchanged."""
 
     def open(self, config: ColorConvertOptions) -> None:
-        """Takes the options."""
+        """Stores the options."""
         self._pix_fmt = config.out_pix_fmt
 
     def process(self, ctx: Context) -> None:
-        """Converts each buffer by itself."""
+        """Converts each buffer separately."""
         ctx.emit_each(self._convert)
 
     def _convert(self, buffer: Buffer) -> Buffer:

@@ -6,10 +6,10 @@ from modelflow.image.tensor import ImageBatch, converted, emit_images
 
 
 class ColorConvert(FlowUnit):
-    """Converts the images of each size and format in the batch at once."""
+    """Converts the images of equal size and format in the batch together."""
 
     def open(self, config: ColorConvertOptions) -> None:
-        """Takes the options."""
+        """Stores the options."""
         self._pix_fmt = config.out_pix_fmt
 
     def process(self, ctx: Context) -> None:

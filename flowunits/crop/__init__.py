@@ -7,15 +7,15 @@ from modelflow import FlowUnitSpec, Port, option
 
 @dataclass(frozen=True)
 class CropOptions:
-    """The options of ``crop``: a fixed region, where ``in_region`` is not connected."""
+    """The options of ``crop``: a fixed region for a node whose ``in_region`` is not connected."""
 
     x: int = option(0, help="The region's left edge, in pixels.", minimum=0)
     y: int = option(0, help="The region's top edge, in pixels.", minimum=0)
     w: int = option(
-        0, help="The region's width in pixels; 0: from in_region.", aliases=("width",), minimum=0
+        0, help="The region's width in pixels; 0: use in_region.", aliases=("width",), minimum=0
     )
     h: int = option(
-        0, help="The region's height in pixels; 0: from in_region.", aliases=("height",), minimum=0
+        0, help="The region's height in pixels; 0: use in_region.", aliases=("height",), minimum=0
     )
 
 
@@ -31,8 +31,8 @@ SPEC = FlowUnitSpec(
         ),
         Port(
             "in_region",
-            "one region for each image: a Box, a mapping with x y w h, or four numbers x, y, w, h, "
-            "in pixels; fractions are cut off",
+            "one region for each image, in pixels: a Box, a mapping with x y w h, or four numbers "
+            "x, y, w, h. Fractions are truncated",
             is_optional=True,
             device="cpu",
         ),
@@ -46,7 +46,7 @@ SPEC = FlowUnitSpec(
         ),
     ),
     options=CropOptions,
-    description="Cuts a region out of each image; one that leaves the image is an error.",
+    description="Cuts a region out of each image. A region that leaves the image is an error.",
     group="Image",
     is_compute_bound=True,
     is_one_by_one=True,

@@ -9,14 +9,14 @@ from modelflow.image import read_box, read_image
 
 
 class Crop(FlowUnit):
-    """Copies the region, so that the whole image need not stay in memory for it."""
+    """Copies the region. A view would keep the whole image in memory."""
 
     def open(self, config: CropOptions) -> None:
-        """Takes the options."""
+        """Stores the options."""
         self._options = config
 
     def process(self, ctx: Context) -> None:
-        """Crops each buffer by itself."""
+        """Crops each buffer separately."""
         ctx.emit_each(self._crop, *ports_of(ctx))
 
     def _crop(self, buffer: Buffer, region: Buffer | None = None) -> Buffer:

@@ -8,10 +8,10 @@ from modelflow.image.tensor import ImageBatch, cropped, emit_images
 
 
 class Crop(FlowUnit):
-    """Copies the region of images that are of one size and have the same region at once."""
+    """Crops images that have the same size and the same region together."""
 
     def open(self, config: CropOptions) -> None:
-        """Takes the options."""
+        """Stores the options."""
         self._options = config
 
     def process(self, ctx: Context) -> None:
@@ -21,7 +21,8 @@ class Crop(FlowUnit):
     def _region(self, _image: Buffer, region: Buffer | None = None) -> Box:
         if region is None:
             return fixed_region(self._options)
-        return Box(*read_box(region.data)[:4])  # what else a box holds makes no difference here
+        # score and class do not matter: they would split the groups of equal regions
+        return Box(*read_box(region.data)[:4])
 
 
 def _cropped(images: ImageBatch, region: Box) -> ImageBatch:

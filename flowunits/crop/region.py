@@ -9,15 +9,15 @@ __all__ = ["fixed_region", "pixels_of", "ports_of"]
 
 
 def ports_of(ctx: Context) -> tuple[str, ...]:
-    """Returns the connected ports, that of the images first."""
+    """Returns the names of the connected ports, beginning with the port of the images."""
     return ("in_image", "in_region") if "in_region" in ctx.inputs else ("in_image",)
 
 
 def fixed_region(options: CropOptions) -> Box:
-    """Returns the region that the options name.
+    """Returns the region that the options describe.
 
     Raises:
-        ValueError: they name none.
+        ValueError: the options describe no region.
     """
     if not (options.w and options.h):
         raise ValueError(
@@ -30,7 +30,7 @@ def pixels_of(region: Box, image: Pixels) -> tuple[int, int, int, int]:
     """Returns a region's x, y, width and height in whole pixels.
 
     Raises:
-        ValueError: it is not inside the image, or less than a pixel.
+        ValueError: the region leaves the image, or is smaller than a pixel.
     """
     x, y, w, h = (int(value) for value in region[:4])
     is_inside = x >= 0 and y >= 0 and x + w <= image.width and y + h <= image.height

@@ -1,4 +1,4 @@
-"""``data_source_generator``: the description of a data source, as JSON."""
+"""``data_source_generator``: emits the description of a data source, as JSON."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -11,9 +11,11 @@ class DataSourceGeneratorOptions:
     """The options of ``data_source_generator``."""
 
     url: str = option(help="The address: a file, or rtsp://, http://, ...", is_path=True)
-    source_type: Literal["url"] = option("url", help="What kind of source it is.")
+    source_type: Literal["url"] = option("url", help="The kind of the source.")
     url_type: Literal["file", "stream"] = option(
-        "file", help="file: it ends; stream: where it ends or breaks off, it is opened again."
+        "file",
+        help="file: the source has an end. stream: the source is opened again after it ends or "
+        "breaks off.",
     )
 
 
@@ -28,7 +30,7 @@ SPEC = FlowUnitSpec(
     ),
     options=DataSourceGeneratorOptions,
     kind=Source(opens_sessions=True),
-    description="Gives the description of a data source once, for data_source_parser.",
+    description="Emits the description of a data source once, for data_source_parser.",
     group="Input",
     refuses_with=ValueError,
 )

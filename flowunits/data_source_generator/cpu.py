@@ -7,14 +7,14 @@ from modelflow import Buffer, Context, FlowUnit
 
 
 class DataSourceGenerator(FlowUnit):
-    """Gives one buffer."""
+    """Emits one buffer."""
 
     def open(self, config: DataSourceGeneratorOptions) -> None:
-        """Takes the options."""
+        """Stores the options."""
         self._options = config
 
     def process(self, ctx: Context) -> None:
-        """Gives the description."""
+        """Emits the description."""
         options = self._options
         described = {
             "source_type": options.source_type,

@@ -1,4 +1,4 @@
-"""``data_source_parser``: from the description of a data source to its address."""
+"""``data_source_parser``: reads the address from the description of a data source."""
 
 from modelflow import FlowUnitSpec, Port
 from modelflow.video import RetryOptions
@@ -9,8 +9,8 @@ SPEC = FlowUnitSpec(
     inputs=(
         Port(
             "in_data",
-            "JSON text or bytes: an object with url, and perhaps url_type (file, stream); the meta "
-            "source_type, or its own, must be url",
+            "JSON text or bytes: an object with url, and optionally url_type (file, stream). Its "
+            "own source_type, or else the meta source_type, must be url",
         ),
     ),
     outputs=(
@@ -21,7 +21,7 @@ SPEC = FlowUnitSpec(
         ),
     ),
     options=RetryOptions,
-    description="Reads the description of a data source and gives its address.",
+    description="Reads the description of a data source and emits its address.",
     group="Input",
     refuses_with=ValueError,
 )

@@ -13,7 +13,7 @@ class DataSourceParser(FlowUnit):
     """Reads JSON objects."""
 
     def open(self, config: RetryOptions) -> None:
-        """Takes the options."""
+        """Stores the options."""
         self._options = config
 
     def process(self, ctx: Context) -> None:
@@ -30,7 +30,7 @@ class DataSourceParser(FlowUnit):
             raise ValueError(f"in_data: got url={url!r}; expected the address of a video")
         if url_type not in ("file", "stream"):
             raise ValueError(f"in_data: got url_type={url_type!r}; expected 'file' or 'stream'")
-        is_network_address(url)  # refuses one that could not be opened
+        is_network_address(url)  # raises for an address that could not be opened
         options = self._options
         return Buffer(
             url,

@@ -1,4 +1,4 @@
-"""``draw_bbox``: boxes with class and score, drawn into images."""
+"""``draw_bbox``: draws boxes with class and score into images."""
 
 from dataclasses import dataclass
 
@@ -11,15 +11,16 @@ class DrawBboxOptions:
 
     colors: tuple[int, ...] = option(
         (255, 0, 0),
-        help="Colours of three values 0..255 each, in the image's own channel order; class number "
-        "n takes colour n modulo their number.",
+        help="Colours of three values 0..255 each, in the image's own channel order. Class number "
+        "n takes colour n modulo the number of colours.",
         aliases=("colours",),
         minimum=0,
         maximum=255,
     )
     labels: str | None = option(
         None,
-        help="A text file of class names, one a line; none: the box's own label, or number.",
+        help="A text file of class names, one a line. By default the label of the box is drawn, or "
+        "its class number.",
         is_path=True,
     )
     thickness: int = option(5, help="The thickness of lines, in pixels.", minimum=1, maximum=100)
@@ -28,10 +29,10 @@ class DrawBboxOptions:
     )
 
     def __post_init__(self) -> None:
-        """Checks that the colours have three values each.
+        """Checks that each colour has three values.
 
         Raises:
-            ValueError: they have not.
+            ValueError: the number of values is not a multiple of three.
         """
         if not self.colors or len(self.colors) % 3:
             raise ValueError(
@@ -52,8 +53,8 @@ SPEC = FlowUnitSpec(
         ),
         Port(
             "in_region",
-            "for each image a list of boxes: Box, mappings with x y w h score class, or rows x, y, "
-            "w, h, score, class_id; or an array (N, 4..6); in pixels of the image",
+            "for each image a list of boxes in pixels: Box, mappings (x y w h score class), or "
+            "rows x, y, w, h, score, class_id. An array (N, 4..6) is possible, too",
         ),
     ),
     outputs=(

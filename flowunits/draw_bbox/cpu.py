@@ -4,7 +4,7 @@ from flowunits.draw_bbox import DrawBboxOptions
 from modelflow import Buffer, Context, FlowUnit
 from modelflow.image import Box, Image, opencv, read_boxes, read_image, read_labels
 
-# OpenCV keeps coordinates in 16 bits and a fraction: a box may lie far outside of the image.
+# OpenCV keeps coordinates in 16 bits plus a fraction, but a box may be far outside of the image.
 _FAR = 32_000
 
 
@@ -19,7 +19,7 @@ class DrawBbox(FlowUnit):
         self._labels = read_labels(config.labels) if config.labels else ()
 
     def process(self, ctx: Context) -> None:
-        """Draws into each image by itself."""
+        """Draws into each image separately."""
         ctx.emit_each(self._draw, "in_image", "in_region")
 
     def _draw(self, buffer: Buffer, region: Buffer) -> Buffer:

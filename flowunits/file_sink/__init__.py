@@ -1,4 +1,4 @@
-"""``file_sink``: buffers to files."""
+"""``file_sink``: writes buffers to files."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -11,31 +11,32 @@ class FileSinkOptions:
     """The options of ``file_sink``."""
 
     path: str = option(
-        help="The file to write; {index}, {stem} and {name} (of the meta 'path') and any other "
-        "meta key in braces are filled in, with a format as in {index:06d}; in a graph file "
-        "relative to that file.",
+        help="The file to write. {index}, {stem} and {name} (both of the meta 'path') and any "
+        "other meta key in braces are replaced, with a format as in {index:06d}. A relative path "
+        "in a graph file is relative to that file.",
         is_path=True,
     )
     format: Literal["auto", "image", "npy", "json", "jsonl", "bytes", "text"] = option(
         "auto",
-        help="auto: by the ending of the path (.jpg .png .webp .bmp .tiff, .npy, .json, .jsonl, "
-        ".txt), else by the data. jsonl appends a line a buffer to one file, the others write a "
-        "file a buffer.",
+        help="auto: by the ending of the path, or else by the data. Endings are .jpg .png .webp "
+        ".bmp .tiff .npy .json .jsonl .txt. The format jsonl appends one line per buffer to one "
+        "file. Other formats write one file per buffer.",
     )
     quality: int = option(
         95, help="The quality of JPEG and WebP images, 1..100.", minimum=1, maximum=100
     )
     meta: tuple[str, ...] = option(
         (),
-        help="json and jsonl: meta keys to write along; the data is then under the key 'data'.",
+        help="Meta keys to write, for json and jsonl. The data is then under the key 'data'.",
     )
     append: bool = option(
-        False, help="jsonl: keep the lines of an earlier run; false: begin the file anew."
+        False,
+        help="For jsonl: keep the lines of an earlier run. If false, the file is truncated first.",
     )
     overwrite: bool = option(
         False,
-        help="Let a path be written more than once in a run, so that the last buffer stays (one "
-        "picture that always is the newest); false: the second is in error.",
+        help="Allow a path to be written more than once in a run, for example for a picture that "
+        "is always the newest. If false, the second buffer with the same path is an error.",
     )
 
 
@@ -50,9 +51,10 @@ SPEC = FlowUnitSpec(
         ),
     ),
     options=FileSinkOptions,
-    description="Writes buffers to files, each whole or not at all, or as lines of JSON.",
+    description="Writes buffers to files. A file is written whole or not at all, JSON lines are "
+    "appended.",
     group="Output",
-    # A batch that is tried again would write its lines twice.
+    # A second attempt at a batch would write its lines twice.
     batch_size=1,
     max_batch_size=1,
     kind=Normal(is_batch_retried=False),

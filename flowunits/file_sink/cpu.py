@@ -15,20 +15,21 @@ from modelflow.files.path_template import PathTemplate
 from modelflow.files.whole_file import write_whole
 
 _MAX_OPEN = 32
-_MAX_KNOWN = 1_000_000  # paths that are known to be written: a service runs for ever
+# Most hashes of written paths. A service runs for months, and its memory must stay bounded.
+_MAX_KNOWN = 1_000_000
 
 
 class FileSink(FlowUnit):
-    """Writes each file beside its place and then moves it there, so that none is ever half.
+    """Writes to a temporary file and then renames the file, which is therefore never incomplete.
 
-    One instance serves all workers of the node: they share the count and the files of lines.
+    All workers of the node share one instance, its count and its open JSON line files.
     """
 
     def open(self, config: FileSinkOptions) -> None:
         """Reads the template of the path.
 
         Raises:
-            ValueError: it is none.
+            ValueError: the path is not a valid template.
         """
         self._options = config
         self._template = PathTemplate(config.path)
@@ -44,7 +45,7 @@ class FileSink(FlowUnit):
             self._write(buffer)
 
     def close(self) -> None:
-        """Closes the files of lines."""
+        """Closes the JSON line files."""
         with self._lock:
             for file in self._files.values():
                 file.close()
@@ -108,7 +109,9 @@ class FileSink(FlowUnit):
     def _write_line(self, path: Path, line: bytes) -> None:
         with self._lock:
             file = self._files.pop(path, None) or self._opened(path)
-            self._files[path] = file  # the file used last is closed last
+            self._files[path] = (
+                file  # moved to the end: the least recently used file is closed first
+            )
             file.write(line)
 
     def _opened(self, path: Path) -> LineFile:

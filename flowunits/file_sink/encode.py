@@ -1,4 +1,4 @@
-"""The contents of files: images, arrays, JSON, text."""
+"""Encodes the contents of files: images, arrays, JSON, text."""
 
 import io
 import json
@@ -26,7 +26,7 @@ def encode(buffer: Buffer, kind: str, suffix: str, quality: int) -> bytes:
     """Returns the contents of a file that holds ``buffer``.
 
     Args:
-        buffer: What to write.
+        buffer: The data.
         kind: ``image npy bytes text``.
         suffix: For images, the ending of the path, which names the format.
         quality: For JPEG and WebP, 1..100.
@@ -36,7 +36,7 @@ def encode(buffer: Buffer, kind: str, suffix: str, quality: int) -> bytes:
     """
     data = buffer.data
     if kind == "image":
-        if isinstance(data, bytes):  # encoded already
+        if isinstance(data, bytes):  # already encoded
             return data
         image = read_image(buffer, "in_data", allow_nv12=True)
         return encode_image(image, suffix.removeprefix("."), quality)
@@ -52,7 +52,7 @@ def json_line(data: Any) -> bytes:
     """Returns ``data`` as one line of JSON with its line feed.
 
     Raises:
-        ValueError: it holds something that JSON cannot hold.
+        ValueError: the data holds a value that JSON cannot represent.
     """
     text = json.dumps(_plain(data), ensure_ascii=False, allow_nan=False)
     return text.encode("utf-8", "surrogatepass") + b"\n"

@@ -1,4 +1,4 @@
-"""A file of lines, each whole or not there at all."""
+"""A file to which whole lines are appended."""
 
 import os
 import stat
@@ -8,20 +8,20 @@ __all__ = ["LineFile"]
 
 
 class LineFile:
-    """Appends lines to a file. For one thread at a time.
+    """Appends lines to a file. Only one thread may use an object at a time.
 
-    Nothing waits in memory: a line that was refused is not written later.
+    There is no buffer in memory: a line whose write failed is not written later.
     """
 
     def __init__(self, path: Path, *, is_new: bool) -> None:
-        """Opens the file; folders that are not there are made.
+        """Opens the file and makes missing folders.
 
         Args:
-            path: The file. A link is not followed: it may lead anywhere.
-            is_new: Whether what is in the file goes.
+            path: The file. A symbolic link is not followed, because it may lead anywhere.
+            is_new: Whether to remove the present contents.
 
         Raises:
-            OSError: it cannot be opened, or is a link.
+            OSError: the file cannot be opened, or is a symbolic link.
         """
         path.parent.mkdir(parents=True, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -32,14 +32,14 @@ class LineFile:
         """Appends a line.
 
         Raises:
-            OSError: it cannot be written; nothing of it is left.
+            OSError: the line cannot be written. The part that was written is removed.
         """
         written, start = 0, os.fstat(self._file).st_size
         try:
             while written < len(line):
                 written += os.write(self._file, line[written:])
         except BaseException:
-            # Not where another process has written as well.
+            # Truncating would destroy the lines of another process that has appended since.
             is_ours = os.fstat(self._file).st_size == start + written
             if written and self._is_regular and is_ours:
                 os.ftruncate(self._file, start)

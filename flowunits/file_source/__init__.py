@@ -1,4 +1,4 @@
-"""``file_source``: the bytes of files."""
+"""``file_source``: reads the bytes of files."""
 
 from dataclasses import dataclass
 
@@ -10,13 +10,15 @@ class FileSourceOptions:
     """The options of ``file_source``."""
 
     path: str = option(
-        help="A file, a folder (the files in it), or a pattern with * ? [] and ** for any folders; "
-        "in a graph file relative to that file.",
+        help="A file, a folder (the files in it), or a pattern with * ? [] and ** for any folders. "
+        "A relative path in a graph file is relative to that file.",
         is_path=True,
     )
-    repeat: int = option(1, help="How many times to give the files; -1: without end.", minimum=-1)
+    repeat: int = option(1, help="How many times to read the files; -1: without end.", minimum=-1)
     extensions: tuple[str, ...] = option(
-        (), help="Only files with one of these endings ('jpg,png'); none: every file."
+        (),
+        help="Read only files with one of these endings ('jpg,png'). By default every file is "
+        "read.",
     )
     max_bytes: int = option(
         256 << 20, help="The largest file to read, in bytes; a larger one is an error.", minimum=1
@@ -44,12 +46,12 @@ SPEC = FlowUnitSpec(
     outputs=(
         Port(
             "out_data",
-            "bytes of a file, with the meta path (absolute) and index (from 0); in natural order "
-            "of their paths: 2.jpg before 10.jpg",
+            "bytes of a file, with the meta path (absolute) and index (from 0). The files are in "
+            "natural order of their paths: 2.jpg before 10.jpg",
         ),
     ),
     options=FileSourceOptions,
-    description="Reads files: one, those of a folder, or those that a pattern matches.",
+    description="Reads one file, the files of a folder, or the files that match a pattern.",
     group="Input",
     refuses_with=ValueError,
 )

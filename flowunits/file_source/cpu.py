@@ -12,13 +12,13 @@ _BYTES_A_CALL = 64 << 20
 
 
 class FileSource(FlowUnit):
-    """Lists the files when it opens and reads them a few at a time."""
+    """Lists the files in `open` and reads a few files in each call."""
 
     def open(self, config: FileSourceOptions) -> None:
         """Lists the files.
 
         Raises:
-            FileNotFoundError: there are none.
+            FileNotFoundError: no file matches.
         """
         self._options = config
         self._files = _found(config.path, config.extensions)
@@ -30,7 +30,7 @@ class FileSource(FlowUnit):
             raise FileNotFoundError(message)
 
     def process(self, ctx: Context) -> None:
-        """Reads the next files; one that cannot be read is an error in its place."""
+        """Reads the next files; an unreadable file becomes an error at its place."""
         index: int = ctx.state.get("index", 0)
         last = self._options.repeat * len(self._files) if self._options.repeat > 0 else None
         values: list[Buffer | OSError | ValueError] = []
@@ -62,7 +62,7 @@ def _found(path: str, extensions: tuple[str, ...]) -> list[Path]:
     place = Path(path)
     if place.is_dir():
         files = [file for file in place.iterdir() if not file.name.startswith(".")]
-    elif place.exists():  # also where its name has the characters of a pattern
+    elif place.exists():  # even if its name has the characters of a pattern
         files = [place]
     else:
         files = [Path(name) for name in glob.iglob(path, recursive=True)]
@@ -76,7 +76,7 @@ def _found(path: str, extensions: tuple[str, ...]) -> list[Path]:
 
 
 def _natural(file: Path) -> tuple[list[tuple[int, str]], str]:
-    """Gives a key that sorts runs of digits by their value; the text decides among equals."""
+    """Returns a sort key that compares runs of digits by value, and equal keys by their text."""
     parts = re.split(r"([0-9]+)", str(file))
     return [_weight(part) if at % 2 else (0, part) for at, part in enumerate(parts)], str(file)
 

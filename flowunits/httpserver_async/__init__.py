@@ -1,4 +1,4 @@
-"""``httpserver_async``: HTTP requests, answered at once."""
+"""``httpserver_async``: receives HTTP requests and answers them at once."""
 
 from modelflow import FlowUnitSpec, Port, Source
 from modelflow.http import ListenOptions
@@ -10,12 +10,12 @@ SPEC = FlowUnitSpec(
         Port(
             "out_request_info",
             "the body as bytes, with the meta method, uri, headers (a mapping, names in lower "
-            "case), client, endpoint and size; each request is a session of its own",
+            "case), client, endpoint and size. Each request is a session of its own",
         ),
     ),
     options=ListenOptions,
     kind=Source(opens_sessions=True),
-    description="Takes HTTP requests and answers 202 at once.",
+    description="Receives HTTP requests and answers 202 at once.",
     group="Input",
     requires={"httptools": "serve"},
     refuses_with=ValueError,

@@ -1,4 +1,4 @@
-"""``httpserver_sync_receive``: HTTP requests, answered by ``httpserver_sync_reply``."""
+"""``httpserver_sync_receive``: receives HTTP requests for ``httpserver_sync_reply``."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,8 @@ class HttpserverSyncReceiveOptions(ListenOptions):
 
     time_out_ms: int = option(
         5000,
-        help="Milliseconds after which a request is answered 504, and no longer worked on.",
+        help="Milliseconds after which a request is answered 504 and stages not yet begun are "
+        "skipped.",
         minimum=1,
         maximum=86_400_000,
     )
@@ -25,12 +26,12 @@ SPEC = FlowUnitSpec(
         Port(
             "out_request_info",
             "the body as bytes, with the meta method, uri, headers (a mapping, names in lower "
-            "case), client, endpoint and size; each request is a session of its own",
+            "case), client, endpoint and size. Each request is a session of its own",
         ),
     ),
     options=HttpserverSyncReceiveOptions,
     kind=Source(opens_sessions=True),
-    description="Takes HTTP requests, which httpserver_sync_reply answers.",
+    description="Receives HTTP requests, which httpserver_sync_reply answers.",
     group="Input",
     requires={"httptools": "serve"},
     refuses_with=ValueError,

@@ -6,29 +6,29 @@ from modelflow.http.request_source import RequestSource
 
 
 class HttpserverSyncReceive(FlowUnit):
-    """A server on a thread of its own, which lives as long as the unit is open."""
+    """Runs an HTTP server on its own thread until the unit is closed."""
 
     def open(self, config: HttpserverSyncReceiveOptions) -> None:
-        """Takes the address.
+        """Reserves the address.
 
         Raises:
-            OSError: the address is in use, or not of this machine.
-            ValueError: the path is taken, or certificate or key cannot be read.
+            OSError: the address is in use, or does not belong to this machine.
+            ValueError: another unit serves the path, or certificate or key cannot be read.
         """
         self.source = RequestSource(config, is_waiting=True, time_out=config.time_out_ms / 1e3)
 
     def begin(self) -> None:
-        """Begins to take requests.
+        """Begins to accept requests.
 
         Raises:
-            OSError: another process has begun to listen there.
+            OSError: another process has begun to listen at the address.
         """
         self.source.listen()
 
     def process(self, ctx: Context) -> None:
-        """Gives the requests that wait."""
+        """Emits the requests that have arrived."""
         self.source.process(ctx)
 
     def close(self) -> None:
-        """Ends the server; requests under way are answered first."""
+        """Stops the server after the replies to the requests in progress."""
         self.source.close()

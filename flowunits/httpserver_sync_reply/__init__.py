@@ -1,4 +1,4 @@
-"""``httpserver_sync_reply``: the answers to HTTP requests."""
+"""``httpserver_sync_reply``: answers HTTP requests."""
 
 from dataclasses import dataclass
 
@@ -10,12 +10,15 @@ class HttpserverSyncReplyOptions:
     """The options of ``httpserver_sync_reply``."""
 
     content_type: str = option(
-        "", help="The type of the body; none: by the data (bytes, text, else JSON)."
+        "",
+        help="The content type of the body. By default it follows from the data: bytes, text, else "
+        "JSON.",
     )
     expose_errors: bool = option(
         True,
-        help="An answer 400 says which node refused the data, and why; false: an id alone, under "
-        "which the log says it. An answer 500 never says more.",
+        help="A 400 reply names the node that refused the data, and the reason. If false, it "
+        "holds only an id, and the log has the reason under this id. A 500 reply always holds "
+        "only an id.",
     )
 
 
@@ -25,10 +28,10 @@ SPEC = FlowUnitSpec(
     inputs=(
         Port(
             "in_reply_info",
-            "the body: bytes or text as they are, anything else as JSON (arrays as lists), with "
-            "the meta status (200) and headers (a mapping); a buffer in error is answered 400 "
-            "where data was refused (BadRequest), 504 where it came too late, else 500 with an id "
-            "that stands in the log",
+            "the body, with the meta status (200) and headers (a mapping). Bytes and text are sent "
+            "as they are, other data as JSON (arrays as lists). A buffer with an error is answered "
+            "400 if data was refused (BadRequest) and 504 if it was too late. Other errors are "
+            "answered 500 with an id under which the log has the error",
         ),
     ),
     options=HttpserverSyncReplyOptions,
@@ -36,7 +39,7 @@ SPEC = FlowUnitSpec(
     is_exception_visible=True,
     is_exception_given=True,
     threads=1,
-    description="Answers the requests of httpserver_sync_receive, also where they failed.",
+    description="Answers the requests of httpserver_sync_receive, including failed ones.",
     group="Output",
     refuses_with=ValueError,
 )

@@ -8,20 +8,20 @@ from modelflow.http.request_source import REQUEST
 
 
 class HttpserverSyncReply(FlowUnit):
-    """Hands answers to the server's thread."""
+    """Passes replies to the thread of the HTTP server."""
 
     is_any_thread = True
 
     def open(self, config: HttpserverSyncReplyOptions) -> None:
-        """Takes the options."""
+        """Stores the options."""
         self._content_type = config.content_type
         self._is_told = config.expose_errors
 
     def process(self, ctx: Context) -> None:
-        """Answers the session's request by its first buffer; others are dropped.
+        """Answers the session's request with its first buffer and drops the other buffers.
 
         Raises:
-            ValueError: the session has no request, or the buffer is no answer.
+            ValueError: the session has no request, or the buffer holds no valid reply.
         """
         request = ctx.session.get(REQUEST)
         if not isinstance(request, PendingRequest):

@@ -1,4 +1,4 @@
-"""What ``modelflow check`` says of a decoder whose full pictures nobody needs."""
+"""The advice of ``modelflow check`` to decode JPEG images at a reduced size."""
 
 from collections.abc import Sequence
 
@@ -8,14 +8,14 @@ __all__ = ["advise_scaled_decode"]
 
 
 def advise_scaled_decode(decoder: Place, readers: Sequence[Place]) -> str | None:
-    """Advises ``scaled_decode`` where each reader is a ``resize`` to a fixed size.
+    """Advises ``scaled_decode`` if each reader is a ``resize`` to a fixed size.
 
-    Whoever has written ``scaled_decode``, be it false, has decided. With ``keep_ratio`` the size
-    follows from that of the picture, which a scaled decode rounds.
+    A graph that sets ``scaled_decode``, even to false, gets no advice. With ``keep_ratio`` the
+    output size depends on the size of the picture, which a scaled decode rounds.
 
     Args:
         decoder: The node that decodes.
-        readers: Those that read its pictures.
+        readers: The nodes that read its pictures.
     """
     if "scaled_decode" in decoder.written or set(decoder.devices) != {"cpu"} or not readers:
         return None
@@ -25,10 +25,10 @@ def advise_scaled_decode(decoder: Place, readers: Sequence[Place]) -> str | None
     height = max(reader.config.image_height for reader in readers)
     names = ", ".join(repr(reader.node) for reader in readers)
     return (
-        f"only resize reads its pictures ({names}, at most {width} x {height}); write "
+        f"only resize reads its pictures ({names}, at most {width} x {height}). Write "
         f"scaled_decode=true, min_width={max(width, decoder.config.min_width)}, "
-        f"min_height={max(height, decoder.config.min_height)}: where JPEG images are at least "
-        "twice as large, decoding costs less (decode, resize and mean at 1920x1080: 0.67x the "
-        "processor time), the others stay as they are; the pixels differ from those of a full "
-        "decode: scaled_decode=false keeps these"
+        f"min_height={max(height, decoder.config.min_height)}. JPEG images that are at least twice "
+        "as large then cost less to decode. Decode, resize and mean at 1920x1080 take 0.67x the "
+        "processor time. The pixels differ from those of a full decode: scaled_decode=false keeps "
+        "these"
     )

@@ -1,4 +1,4 @@
-"""What OpenCV does not read, or reads wrong, is read with Pillow, where it is installed."""
+"""Decodes with Pillow the images that OpenCV does not read, or reads wrong."""
 
 import io
 from typing import Any
@@ -9,8 +9,8 @@ from modelflow.image import UNREADABLE, pillow_image
 
 __all__ = ["BY_PILLOW", "open_image"]
 
-# Names of formats, as `Header` has them -> Pillow's plug-ins for them, and for no others: some
-# start programs.
+# Format names of `Header` -> the Pillow plug-ins that may read the format. Other plug-ins stay
+# disabled, because some start programs.
 _PLUGINS = {
     "avif": ("AVIF",),
     "bmp": ("BMP",),
@@ -23,14 +23,14 @@ _PLUGINS = {
     "tiff": ("TIFF",),
 }
 BY_PILLOW = frozenset(_PLUGINS)
-"""The formats that Pillow is asked for."""
+"""The formats that only Pillow decodes."""
 
 
 def open_image(data: memoryview, header: Header) -> Any:
-    """Returns an image of Pillow's, of which nothing but the header is decoded yet.
+    """Returns a Pillow image of which only the header is decoded.
 
     Raises:
-        ValueError: Pillow is not installed, or does not read it either.
+        ValueError: Pillow is not installed, or cannot read the image either.
     """
     told = f"image_decoder: got a {header.format} image in {len(data)} bytes"
     try:

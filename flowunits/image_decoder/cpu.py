@@ -32,22 +32,22 @@ from modelflow.image import (
 Pixels = npt.NDArray[np.uint8]
 
 _COLORSPACES = {"bgr": "BGR", "rgb": "RGB", "gray": "GRAY"}
-# Of a JPEG that libjpeg-turbo's own interface does not read, and OpenCV may.
+# libjpeg-turbo's own interface does not read these JPEG images, but OpenCV may.
 _NOT_JUDGED = ("Could not determine subsampling level", "Unsupported")
-_PILLOW = "Pillow"  # the format of an image that is none of a file
+_PILLOW = "Pillow"  # the format of a Pillow image, which has no file
 
 
 class ImageDecoder(FlowUnit):
-    """JPEG through libjpeg-turbo into reused memory, the rest through OpenCV or Pillow."""
+    """Decodes JPEG with libjpeg-turbo into reused memory, other formats with OpenCV or Pillow."""
 
     def open(self, config: ImageDecoderOptions) -> None:
-        """Takes the options."""
+        """Stores the options."""
         self._options = config
         self._pix_fmt = decoded_format(config.pix_fmt)
         opencv()
 
     def process(self, ctx: Context) -> None:
-        """Decodes each buffer by itself."""
+        """Decodes each buffer separately."""
         count = PixelCount(self._options.max_batch_pixels)
         ctx.emit_each(lambda buffer: self._decoded(buffer.data, count))
 
@@ -58,16 +58,18 @@ class ImageDecoder(FlowUnit):
         return buffer
 
     def read(self, data: Any, count: PixelCount) -> tuple[Any, Header]:
-        """Returns the bytes of an encoded image and its header, checked; or Pillow's image.
+        """Returns the bytes or the Pillow image, and its checked header.
 
         Args:
             data: The image.
-            count: The pixels of its batch.
+            count: The pixel count of its batch.
 
         Raises:
-            ValueError: no encoded image, or one of more pixels than are allowed.
+            ValueError: the data is no encoded image, or has too many pixels.
         """
-        if type(data) is not bytes and is_pillow(data):  # decoded already, or by Pillow when used
+        if type(data) is not bytes and is_pillow(
+            data
+        ):  # decoded, or decoded by Pillow on first use
             header = Header(_PILLOW, *data.size)
             check_header(header, 0, self._options.max_pixels)
             count.add(header)
@@ -104,13 +106,13 @@ class ImageDecoder(FlowUnit):
         return image if wanted == self._pix_fmt else convert_color(image, wanted)
 
     def _pixels_before_end(self, data: memoryview, header: Header) -> Pixels | None:
-        """Returns the pixels of a JPEG that lacks its end marker alone; None: of no such one."""
+        """Returns the pixels of a JPEG that lacks only its end marker, or None for other damage."""
         whole = append_end_marker(data) if header.format == "jpeg" else None
         if whole is None:
             return None
         try:
             return self._pixels(memoryview(whole), header)
-        except ValueError:  # its last scan is not whole, which the first error says
+        except ValueError:  # its last scan is incomplete, which the first error describes
             return None
 
     def _of_pillow(self, data: Any) -> Image:
@@ -144,9 +146,9 @@ class ImageDecoder(FlowUnit):
         width, height = -(-header.width // factor), -(-header.height // factor)
         out = empty_image(width, height, 1 if self._pix_fmt == "gray" else 3)
         if not self._options.strict:
-            out.fill(0)  # what is not decoded would be of the image that had the memory before
+            out.fill(0)  # undecoded pixels would show the image that used the memory before
         try:
-            # fastdct and fastupsample would change pixels: without them they are OpenCV's.
+            # fastdct and fastupsample would change pixels. Without them the pixels equal OpenCV's.
             decoded = simplejpeg.decode_jpeg(
                 data,
                 _COLORSPACES[self._pix_fmt],
@@ -159,7 +161,9 @@ class ImageDecoder(FlowUnit):
                 strict=self._options.strict,
             )
         except ValueError as error:
-            del out  # the error may be kept, and with it what this frame holds
+            del (
+                out
+            )  # the caller may keep the error, and its traceback keeps the locals of this frame
             raise damaged(data, header, str(error)) from error
         if decoded.shape != out.shape:
             raise damaged(data, header, f"decoded {decoded.shape}, the header says {out.shape}")
@@ -190,7 +194,7 @@ class ImageDecoder(FlowUnit):
 
 
 def _check_odd_jpeg(data: memoryview, header: Header) -> None:
-    """Raises `ValueError` for errors in the data, which OpenCV glosses over."""
+    """Raises `ValueError` for errors in the data that OpenCV ignores."""
     try:
         simplejpeg.decode_jpeg(data, "GRAY", strict=True)
     except ValueError as error:

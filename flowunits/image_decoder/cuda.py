@@ -19,14 +19,14 @@ _END_OF_IMAGE = b"\xff\xd9"
 
 
 class ImageDecoder(FlowUnit):
-    """Usual JPEGs by nvJPEG, a batch at once; all else on the CPU, and moved as one.
+    """Decodes plain JPEGs with nvJPEG, a batch at a time, and other images on the CPU.
 
-    To all else belong the other formats, JPEGs that nvJPEG refuses and those without an end, so
-    that what is wrong with an image is said as on the CPU.
+    The CPU decodes other formats, JPEGs that nvJPEG refuses, and JPEGs without an end marker.
+    Errors therefore have the same text as on the CPU. Decoded images are uploaded together.
     """
 
     def open(self, config: ImageDecoderOptions) -> None:
-        """Takes the options, and loads what decodes.
+        """Stores the options and loads the decoders.
 
         Raises:
             MissingDependencyError: torchvision is not installed.
@@ -36,7 +36,7 @@ class ImageDecoder(FlowUnit):
         self._host = HostDecoder()
         self._host.open(config)
         memory = memory_of(self.device.kind)
-        assert isinstance(memory, TorchMemory)  # what this class is registered for
+        assert isinstance(memory, TorchMemory)  # the memory of the device kind of this class
         self._memory = memory
 
     def process(self, ctx: Context) -> None:
@@ -51,7 +51,7 @@ class ImageDecoder(FlowUnit):
         return is_plain, (data, header)
 
     def _decode(self, is_plain_jpeg: bool, items: list[tuple[Any, Header]]) -> list[Any]:
-        """Gives for each item an image and its orientation, a finished buffer, or an error."""
+        """Returns for each item an image with its orientation, a finished buffer, or an error."""
         if not is_plain_jpeg:
             return self._decode_on_host(items)
         torch = load_torch()
@@ -61,7 +61,7 @@ class ImageDecoder(FlowUnit):
             tensors = nvjpeg.decode_jpegs(encoded, is_gray, self._memory.torch_device(self.device))
         except torch.cuda.OutOfMemoryError:
             raise
-        except RuntimeError:  # one of them: which, and what is wrong, is found one by one
+        except RuntimeError:  # for one unknown image: single calls find the image and its error
             if len(items) == 1:
                 return self._decode_on_host(items)
             return [self._decode(True, [item])[0] for item in items]

@@ -1,4 +1,4 @@
-"""What decoders on all devices do alike: check what is to be decoded, and say what is wrong."""
+"""Checks encoded images and formats their errors, for the decoders of all devices."""
 
 import io
 import os
@@ -12,7 +12,7 @@ from flowunits.image_decoder.header import Header
 
 __all__ = ["TURNS", "PixelCount", "check_header", "damaged", "decoded_format", "encoded_bytes"]
 
-# EXIF orientation -> whether to transpose, and then what to flip (OpenCV's code: 0 up-down, 1
+# EXIF orientation -> whether to transpose, and then the flip (OpenCV's code: 0 up-down, 1
 # left-right, -1 both). 1 is upright.
 TURNS: dict[int, tuple[bool, int | None]] = {
     2: (False, 1),
@@ -23,20 +23,20 @@ TURNS: dict[int, tuple[bool, int | None]] = {
     7: (True, -1),
     8: (True, 0),
 }
-# Of a file that is to be read.
+# Most bytes of a file.
 MOST_BYTES = 1 << 30
 
 
 def encoded_bytes(data: Any) -> memoryview:
-    """Returns a view of the bytes of an encoded image, read now if it is a file.
+    """Returns a view of the bytes of an encoded image, and reads files.
 
     Raises:
-        ValueError: the data is none, or empty, or its file cannot be read.
+        ValueError: the data is no image or empty, or its file cannot be read.
     """
-    if type(data) is bytes and data:  # as most are
+    if type(data) is bytes and data:  # the common case
         return memoryview(data)
     is_array = isinstance(data, np.ndarray)
-    if is_array and data.ndim == 2 and 1 in data.shape:  # as OpenCV and other frameworks give it
+    if is_array and data.ndim == 2 and 1 in data.shape:  # as OpenCV and other frameworks return it
         data = data.reshape(-1)
     if is_array and (data.dtype != np.uint8 or data.ndim != 1 or not data.flags.c_contiguous):
         raise ValueError(
@@ -75,7 +75,7 @@ def _of_file(path: Path) -> bytes:
 def _of_open_file(file: io.IOBase) -> bytes:
     try:
         found = file.read(MOST_BYTES + 1)
-    except (OSError, ValueError) as error:  # closed, or only written to
+    except (OSError, ValueError) as error:  # closed, or opened for writing
         raise ValueError(f"image_decoder: got an open file that cannot be read: {error}") from error
     if not isinstance(found, bytes) or len(found) > MOST_BYTES:
         got = f"more than {MOST_BYTES} bytes" if isinstance(found, bytes) else "text"
@@ -87,15 +87,15 @@ def _of_open_file(file: io.IOBase) -> bytes:
 
 
 def check_header(header: Header, size: int, most: int) -> None:
-    """Checks what an image says of itself, before memory is taken for its pixels.
+    """Checks the declared size of an image before memory is allocated for its pixels.
 
     Args:
-        header: What it says.
-        size: Its bytes, encoded.
-        most: The most pixels that it may have.
+        header: The header.
+        size: The number of encoded bytes.
+        most: The most pixels that the image may have.
 
     Raises:
-        ValueError: it has no pixels, more than ``most``, or more than can stand in its bytes.
+        ValueError: the header declares no pixels, more than ``most``, or more than fit its bytes.
     """
     pixels = header.pixels
     if not 0 < pixels <= most:
@@ -111,15 +111,15 @@ class PixelCount:
     """Counts the pixels of one batch."""
 
     def __init__(self, most: int) -> None:
-        """Takes the most pixels that a batch may have."""
+        """Sets the most pixels of a batch."""
         self._most = most
         self._count = 0
 
     def add(self, header: Header) -> None:
-        """Counts an image in.
+        """Adds the pixels of an image.
 
         Raises:
-            ValueError: there are too many with it; it does not count then.
+            ValueError: the batch would have too many pixels. The image is then not counted.
         """
         count = self._count + header.pixels
         if count > self._most:
@@ -138,7 +138,7 @@ def _told(header: Header) -> str:
 
 
 def decoded_format(pix_fmt: str) -> str:
-    """Returns the packed format to decode to, from which ``pix_fmt`` is made."""
+    """Returns the packed format from which an image in ``pix_fmt`` is made."""
     return "bgr" if pix_fmt == "nv12" else pix_fmt.removesuffix("p")
 
 

@@ -1,6 +1,6 @@
-"""Reads an image's format, size and orientation from its first bytes, without decoding it.
+"""Reads format, size and orientation from the first bytes of an image, without decoding.
 
-Every loop is bounded and every offset checked: the bytes come from outside.
+The data comes from clients: every loop is bounded and every offset checked.
 """
 
 import re
@@ -17,17 +17,18 @@ _FORMATS = (
 )
 _MAX_SEGMENTS = 4096
 _MAX_CHUNKS = 1 << 17
-# A progressive JPEG has some ten scans; each costs a pass over the whole image.
+# A progressive JPEG has about ten scans. Each scan costs a pass over the whole image.
 _MAX_SCANS = 100
 _MAX_TAGS = 1024
 _ORIENTATION, _TIFF_WIDTH, _TIFF_HEIGHT = 0x0112, 0x0100, 0x0101
 _PHOTOMETRIC, _EXTRA_SAMPLES, _SAMPLES = 0x0106, 0x0152, 0x0115
-# OpenCV multiplies colours by an alpha that TIFF does not say they have been, and has no CIE Lab.
+# OpenCV multiplies colours by an alpha even if TIFF does not declare it, and cannot read CIE Lab.
 _LAB = 8
-# What a decoder glosses over where a file is cut off: the colour map, and where the pixels are.
+# Tags that decoders do not check in a truncated file: the colour map and the positions of pixels.
 _COLOUR_MAP, _OFFSETS = 0x0140, (0x0111, 0x0117, 0x0144, 0x0145)
 _TYPE_SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 16: 8}
-# BMP: 16 bits a pixel OpenCV widens by zeros, or refuses; run lengths it reads wrong.
+# BMP that OpenCV reads right. It widens 16 bits a pixel with zeros or refuses them, and it reads
+# run lengths wrong.
 _BMP_PLAIN, _BMP_MASKS = 0, 3
 # First bytes of formats that only Pillow reads.
 _SIGNATURES = (
@@ -44,34 +45,35 @@ _BRANDS = {b"avif": "avif", b"avis": "avif", b"heic": "heif", b"heix": "heif", b
 _SHORT, _LONG = 3, 4
 # Markers without a length: TEM, RST0..7, SOI.
 _BARE = {0x01, *range(0xD0, 0xD9)}
-# Those of which nothing is read: DHT, DQT, DRI, COM, and what applications add, but for APP1.
+# Markers whose segments are skipped: DHT, DQT, DRI, COM, and the APP markers except APP1 (EXIF).
 _PASSED = {0xC4, 0xDB, 0xDD, 0xFE, 0xE0, *range(0xE2, 0xF0)}
-_SEGMENT = struct.Struct(">BBH")  # 0xff, the marker, and the length of what follows with its own
-# Start of frame, but for DHT, JPG and DAC, which lie in the same range.
+_SEGMENT = struct.Struct(">BBH")  # 0xff, the marker, the length of the segment with these 2 bytes
+# Start of frame. DHT, JPG and DAC are in the same range, but are no frames.
 _FRAMES = set(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _BASELINE, _EXTENDED, _PROGRESSIVE = 0xC0, 0xC1, 0xC2
-_HUFFMAN = {0xC0, 0xC1, 0xC2}  # frames of which each block takes a bit at least
+_HUFFMAN = {0xC0, 0xC1, 0xC2}  # in these frames each block takes at least one bit
 _BLOCK = 8 * 8
-_PNG_CHANNELS = {2: 3, 4: 2, 6: 4}  # colour type -> values a pixel, where there are several
-_DEFLATE_RATIO = 1040  # no deflate stream holds more times its size
-# Sampling factors (horizontal, vertical; 4 bits each) of the luma for chroma of (1, 1): 444 422 420
-# 440 411.
+_PNG_CHANNELS = {2: 3, 4: 2, 6: 4}  # colour type -> values a pixel, if more than one
+_DEFLATE_RATIO = 1040  # a deflate stream expands to at most this many times its size
+# Usual luma sampling factors (horizontal and vertical, 4 bits each), with chroma of (1, 1):
+# 444, 422, 420, 440 and 411.
 _LUMA = {0x11, 0x21, 0x22, 0x12, 0x41}
 _ONCE = 0x11
 
 
-@dataclass(slots=True)  # not frozen, which takes twice as long: one is made for each image
+@dataclass(slots=True)  # not frozen: that takes twice as long, and each image makes an object
 class Header:
-    """What the first bytes of an image say; a value.
+    """Format, size and other properties that the first bytes of an image declare.
 
     Attributes:
-        format: ``jpeg png webp bmp tiff``, or one that only Pillow reads.
-        width, height: As stored, before any rotation; 0 where only Pillow knows.
-        orientation: The EXIF orientation, 1 to 8; read for JPEG alone.
-        least_bytes: So many bytes the image takes at least, encoded; 0: nothing is known.
-        is_plain_jpeg: A JPEG of one or three 8-bit channels with one of the usual samplings,
-            which libjpeg-turbo's own interface decodes to the same pixels as OpenCV.
-        is_for_pillow: OpenCV does not read it, or not right.
+        format: ``jpeg png webp bmp tiff``, or a format that only Pillow reads.
+        width, height: The stored size, before any rotation; 0 if only Pillow can read it.
+        orientation: The EXIF orientation, 1 to 8. Only JPEG images set it.
+        is_plain_jpeg: Whether the image is a JPEG of one or three 8-bit channels with a usual
+            sampling. For such images libjpeg-turbo's own interface returns the same pixels as
+            OpenCV.
+        least_bytes: The least number of encoded bytes for this size; 0 if unknown.
+        is_for_pillow: Whether OpenCV cannot read the image, or reads it wrong.
     """
 
     format: str
@@ -84,7 +86,7 @@ class Header:
 
     @property
     def pixels(self) -> int:
-        """Width times height."""
+        """The width times the height."""
         return self.width * self.height
 
 
@@ -92,7 +94,7 @@ def read_header(data: memoryview) -> Header:
     """Reads the header of an encoded image.
 
     Raises:
-        ValueError: the data is of no known format, or ends within the header.
+        ValueError: the format is unknown, or the data ends within the header.
     """
     head = bytes(data[:32])
     try:
@@ -132,7 +134,7 @@ def _read_png(data: memoryview, head: bytes) -> Header:
 
 
 def _check_chunks(data: memoryview) -> None:
-    """Checks that no chunk claims more bytes than there are: OpenCV takes memory for the claim."""
+    """Checks the chunk lengths, because OpenCV allocates memory for the declared length."""
     at = 8
     for _ in range(_MAX_CHUNKS):
         if at + 8 > len(data):
@@ -177,18 +179,18 @@ def _read_bmp(head: bytes) -> Header:
 
 
 def _format_of(head: bytes) -> str | None:
-    """Returns the format of a file that only Pillow reads, by its first bytes; None: of no such."""
+    """Returns the format of a file that only Pillow reads, or None for other files."""
     for signature, name in _SIGNATURES:
         if head.startswith(signature):
             return name
     if head[4:8] == b"ftyp":
         return _BRANDS.get(head[8:12])
-    # Not the forms in plain text, P1 to P3, for which Pillow takes long.
+    # The plain-text forms P1 to P3 are left out, because Pillow takes long for them.
     return "ppm" if head[:1] == b"P" and head[1:2] in b"456" and head[2:3].isspace() else None
 
 
 def _ico_size(data: memoryview) -> tuple[int, int]:
-    """Returns the size of the largest PNG in an icon, which Pillow decodes at once; or (0, 0)."""
+    """Returns the size of the largest PNG in an icon, which Pillow decodes at once, or (0, 0)."""
     sizes = [struct.unpack(">II", found[1]) for found in _PNG_HEADER.finditer(data)]
     return max(sizes, key=lambda size: size[0] * size[1], default=(0, 0))
 
@@ -203,7 +205,7 @@ def _take(data: bytes, start: int, size: int) -> bytes:
 def _read_tiff(data: memoryview) -> Header:
     tags: dict[int, _Entry] = {}
     for tag, entry in _tags(data):
-        tags.setdefault(tag, entry)  # of several the first counts, as in decoders
+        tags.setdefault(tag, entry)  # the first of several entries counts, as in decoders
     found = {tag: _number(data, *entry) for tag, entry in tags.items()}
     width, height = found.get(_TIFF_WIDTH), found.get(_TIFF_HEIGHT)
     if width is None or height is None:
@@ -216,12 +218,12 @@ def _read_tiff(data: memoryview) -> Header:
     return Header("tiff", width, height, is_for_pillow=is_odd)
 
 
-# Where an entry of a directory stands, its type, and how many values it has.
+# Position, type and number of values of a directory entry.
 _Entry = tuple[int, int, int]
 
 
 def _tags(data: memoryview) -> Iterator[tuple[int, _Entry]]:
-    """Gives the entries of the first directory of TIFF data, which EXIF is too."""
+    """Yields the entries of the first directory of TIFF data. EXIF is TIFF data, too."""
     order = _order(data)
     (start,) = struct.unpack_from(order + "I", data, 4)
     (count,) = struct.unpack_from(order + "H", data, start)
@@ -236,7 +238,7 @@ def _order(data: memoryview) -> str:
 
 
 def _number(data: memoryview, at: int, kind: int, _values: int) -> int | None:
-    """Returns the whole number of an entry that has one."""
+    """Returns the value of an entry, or None if its type is no whole number."""
     code = {_SHORT: "H", _LONG: "I"}.get(kind)
     if code is None:
         return None
@@ -302,7 +304,7 @@ def _check_scans(data: memoryview, is_progressive: bool) -> None:
 def _read_frame(marker: int, segment: memoryview) -> tuple[int, int, bool]:
     precision, height, width, channels = struct.unpack_from(">BHHB", segment, 0)
     if len(segment) < 5 + 3 * channels:
-        raise IndexError(channels)  # as `_take`
+        raise IndexError(channels)  # the error that `_take` raises
     if channels == 3:
         is_usual = segment[7] in _LUMA and segment[10] == segment[13] == _ONCE
     else:
@@ -312,7 +314,7 @@ def _read_frame(marker: int, segment: memoryview) -> tuple[int, int, bool]:
 
 
 def _exif_orientation(tiff: memoryview) -> int:
-    """Gives the orientation, 1 where the EXIF data is broken: the pixels may still be good."""
+    """Returns the orientation, or 1 for broken EXIF data: the pixels may still be good."""
     try:
         entry = dict(_tags(tiff)).get(_ORIENTATION)
         found = (entry and _number(tiff, *entry)) or 1

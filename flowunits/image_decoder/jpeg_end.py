@@ -1,4 +1,4 @@
-"""JPEG data whose end marker alone is missing, as cameras and streams that were cut leave it."""
+"""Repairs JPEG data that lacks only its end marker, as after a truncated stream."""
 
 import re
 
@@ -8,28 +8,28 @@ _END = b"\xff\xd9"
 _START_OF_SCAN = 0xDA
 _FRAMES = set(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _COEFFICIENTS = 64
-# In a scan's data: a marker, which 0xff 0x00 and the restart markers are not. Of a row of 0xff only
-# the last one is looked at: the time is linear in the data.
+# A marker in the data of a scan. The bytes 0xff 0x00 and the restart markers are none. In a run of
+# 0xff only the last byte can match, which keeps the time linear in the data.
 _MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")
 
 
 def append_end_marker(data: memoryview) -> bytes | None:
-    """Returns JPEG data with the end marker that it lacks; None where something else is wrong.
+    """Returns JPEG data with the missing end marker, or None if the data has another fault.
 
-    All scans must be there: of a progressive image each brings some more bits of some coefficients
-    (ITU-T T.81, annex G), and a decoder does not tell that the last ones are missing. Whether the
-    last scan is whole the decoder tells.
+    All scans must be present. In a progressive image each scan adds bits to some coefficients
+    (ITU-T T.81, annex G), and a decoder does not report missing last scans. A decoder does report
+    whether the last scan is complete.
     """
     encoded = bytes(data)
     try:
         is_only_end_missing = _is_complete_but_end(encoded)
-    except IndexError:  # it ends within a segment
+    except IndexError:  # the data ends within a segment
         return None
     return encoded.rstrip(b"\xff") + _END if is_only_end_missing else None
 
 
 def _is_complete_but_end(data: bytes) -> bool:
-    bits_left: dict[int, list[int]] = {}  # component -> the lowest bit that each coefficient lacks
+    bits_left: dict[int, list[int]] = {}  # component -> the lowest missing bit of each coefficient
     at = 2
     while True:
         found = _MARKER.search(data, at)

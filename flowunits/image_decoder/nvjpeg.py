@@ -1,10 +1,11 @@
 """JPEG decoding on the GPU: NVIDIA's nvJPEG through torchvision.
 
-torchvision allocates the pixels for the current stream, but writes them on a stream of its own,
-which does not wait for the current one. PyTorch's allocator hands a block out again as soon as
-Python has freed it, because work on one stream runs in order. nvJPEG would then overwrite images
-that the current stream has not read yet. Therefore the pixels are allocated for a private stream,
-and ``record_stream`` names the stream that reads them: the allocator waits for that one.
+torchvision allocates the pixels for the current stream, but writes them on its own stream, which
+does not wait for the current stream.
+PyTorch's allocator reuses a block as soon as Python has freed it, because work on one stream runs
+in order. The library nvJPEG would then overwrite images that the current stream has not read yet.
+Therefore the pixels are allocated for a private stream. ``record_stream`` names the stream that
+reads them, and the allocator waits for this stream.
 """
 
 from collections.abc import Sequence
@@ -31,15 +32,15 @@ def load_torchvision_io() -> Any:
 
 
 def decode_jpegs(encoded: Sequence[Any], is_gray: bool, device: Any) -> list[Any]:
-    """Returns JPEGs as uint8 tensors (3, H, W), RGB, or (1, H, W), on a CUDA device.
+    """Returns JPEGs as uint8 tensors on a CUDA device: RGB (3, H, W), or gray (1, H, W).
 
     Args:
         encoded: uint8 tensors (N,) on the CPU.
-        is_gray: One channel instead of three.
+        is_gray: Whether to decode one channel instead of three.
         device: The ``torch.device``.
 
     Raises:
-        RuntimeError: one of them does not decode.
+        RuntimeError: a JPEG does not decode.
         torch.cuda.OutOfMemoryError: the device has no memory for them.
     """
     io, torch = load_torchvision_io(), load_torch()
@@ -49,7 +50,7 @@ def decode_jpegs(encoded: Sequence[Any], is_gray: bool, device: Any) -> list[Any
         with torch.cuda.stream(own):
             found: list[Any] = io.decode_jpeg(list(encoded), mode=mode, device=device)
     except RuntimeError as error:
-        if "out of memory" in str(error):  # torchvision gives all errors one class
+        if "out of memory" in str(error):  # torchvision raises one class for all errors
             raise torch.cuda.OutOfMemoryError(str(error)) from error
         raise
     reader.wait_stream(own)
@@ -60,5 +61,5 @@ def decode_jpegs(encoded: Sequence[Any], is_gray: bool, device: Any) -> list[Any
 
 @cache
 def _memory_stream(device: Any) -> Any:
-    """Returns the stream that the pixels are allocated for; no work runs on it."""
+    """Returns a stream without work, for which the pixels are allocated."""
     return make_private_stream(device)

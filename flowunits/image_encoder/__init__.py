@@ -1,4 +1,4 @@
-"""``image_encoder``: pixels to encoded images."""
+"""``image_encoder``: encodes images."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -27,7 +27,10 @@ SPEC = FlowUnitSpec(
         ),
     ),
     outputs=(
-        Port("out_encoded_image", "bytes, those of cv2.imencode; its format in the meta 'format'"),
+        Port(
+            "out_encoded_image",
+            "bytes, equal to the output of cv2.imencode. The meta 'format' has the format",
+        ),
     ),
     options=ImageEncoderOptions,
     description="Encodes images as JPEG, PNG, WebP, BMP or TIFF.",

@@ -9,12 +9,12 @@ class ImageEncoder(FlowUnit):
     """Encodes with OpenCV."""
 
     def open(self, config: ImageEncoderOptions) -> None:
-        """Takes the options."""
+        """Stores the options."""
         self._format = "jpeg" if config.format == "jpg" else config.format
         self._quality = config.quality
 
     def process(self, ctx: Context) -> None:
-        """Encodes each buffer by itself."""
+        """Encodes each buffer separately."""
         ctx.emit_each(self._encode)
 
     def _encode(self, buffer: Buffer) -> Buffer:

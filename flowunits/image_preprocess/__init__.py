@@ -1,4 +1,4 @@
-"""``image_preprocess``: colour order, layout, mean and scale at once."""
+"""``image_preprocess``: colour order, layout, mean and scale in one pass."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -16,28 +16,28 @@ class ImagePreprocessOptions:
     )
     mean: tuple[float, ...] = option(
         (0.0, 0.0, 0.0),
-        help="The value to subtract from each channel, in the output's channel order, or one for "
-        "all.",
+        help="The value to subtract from each channel, in the output's channel order, or one value "
+        "for all channels.",
     )
     standard_deviation_inverse: tuple[float, ...] = option(
-        (1.0, 1.0, 1.0), help="The factor of each channel, or one for all."
+        (1.0, 1.0, 1.0), help="The factor of each channel, or one factor for all channels."
     )
     out_pix_fmt: Literal["bgr", "rgb", "gray"] | None = option(
-        None, help="The pixel format to convert to before; none: as it comes."
+        None, help="The pixel format to convert to first. By default the format stays."
     )
     preset: PresetName | None = option(  # noqa: RUF009 - a field, as the others
         None,
-        help="What a family of models expects, in the place of mean, standard_deviation_inverse "
-        "and out_pix_fmt: imagenet_torch (PyTorch, timm), imagenet_tf and imagenet_caffe (the "
-        "modes of Keras), or the name of Keras's module (mobilenet_v2, resnet50, ...); "
-        "docs/how-to/images_for_models.md tells which.",
+        help="The preprocessing of a family of models. It replaces mean, "
+        "standard_deviation_inverse and out_pix_fmt. Presets are imagenet_torch (PyTorch, timm), "
+        "imagenet_tf and imagenet_caffe (modes of Keras), and the names of Keras's modules "
+        "(mobilenet_v2, resnet50, ...). See docs/how-to/images_for_models.md.",
     )
 
     def __post_init__(self) -> None:
-        """Checks that a preset stands alone.
+        """Checks that a preset is given without mean, factor and pixel format.
 
         Raises:
-            ValueError: it does not.
+            ValueError: a preset and another option are given.
         """
         if self.preset is None:
             return
@@ -49,7 +49,7 @@ class ImagePreprocessOptions:
 
     @property
     def steps(self) -> Preset:
-        """What is to be done: the preset, or what the other options say."""
+        """The preset, or the format, mean and scale of the other options."""
         if self.preset is not None:
             return PRESETS[self.preset]
         return Preset(self.out_pix_fmt, self.mean, self.standard_deviation_inverse)
@@ -73,12 +73,13 @@ SPEC = FlowUnitSpec(
     outputs=(
         Port(
             "out_data",
-            "float32, (H, W, C) or (C, H, W): (in - mean) * standard_deviation_inverse a channel",
+            "float32, (H, W, C) or (C, H, W): (in - mean) * standard_deviation_inverse for each "
+            "channel",
             dtype="float32",
         ),
     ),
     options=ImagePreprocessOptions,
-    description="Makes images a model's input: colour order, layout, mean and scale in one pass.",
+    description="Makes model input of images: colour order, layout, mean and scale in one pass.",
     group="Image",
     is_compute_bound=True,
     is_one_by_one=True,

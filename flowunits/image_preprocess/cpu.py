@@ -6,17 +6,17 @@ from modelflow.image import ChannelScale, convert_color, read_image
 
 
 class ImagePreprocess(FlowUnit):
-    """Moves bytes first and turns them into float32 once, where they belong."""
+    """Moves uint8 pixels to their places first, and then converts them to float32 once."""
 
     def open(self, config: ImagePreprocessOptions) -> None:
-        """Takes the options."""
+        """Stores the options."""
         self._options = config
         steps = config.steps
         self._pix_fmt = steps.pix_fmt
         self._scale = ChannelScale(steps.mean, steps.scale)
 
     def process(self, ctx: Context) -> None:
-        """Works on the batch; those of one shape lie side by side."""
+        """Processes the batch; results of equal shape share one block of memory."""
         converted = [self._converted(buffer) for buffer in ctx.input()]
         good = [buffer for buffer in converted if isinstance(buffer, Buffer)]
         layout = self._options.output_layout
@@ -32,6 +32,6 @@ class ImagePreprocess(FlowUnit):
             pix_fmt = self._pix_fmt or image.pix_fmt.removesuffix("p")
             image = convert_color(image, pix_fmt, options.output_layout)
             self._scale.check_channels(image.data.shape, image.layout, "in_image")
-        except ValueError as error:  # of this image alone
+        except ValueError as error:  # the other images of the batch continue
             return error
         return image.to_buffer()

@@ -7,17 +7,17 @@ from modelflow.image.tensor import ImageBatch, converted, emit_images, scaled
 
 
 class ImagePreprocess(FlowUnit):
-    """Works on the images of each size and format in the batch at once."""
+    """Preprocesses the images of equal size and format in the batch together."""
 
     def open(self, config: ImagePreprocessOptions) -> None:
-        """Takes the options."""
+        """Stores the options."""
         self._options = config
         steps = config.steps
         self._pix_fmt = steps.pix_fmt
         self._scale = ChannelScale(steps.mean, steps.scale)
 
     def process(self, ctx: Context) -> None:
-        """Works on the batch."""
+        """Processes the batch."""
         emit_images(ctx, self._preprocess, allow_nv12=self._pix_fmt is not None)
 
     def _preprocess(self, images: ImageBatch) -> list[Buffer]:

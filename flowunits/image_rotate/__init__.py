@@ -1,4 +1,4 @@
-"""``image_rotate``: images turned by quarters."""
+"""``image_rotate``: turns images by multiples of 90 degrees."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -12,7 +12,7 @@ class ImageRotateOptions:
 
     rotate_angle: Literal[0, 90, 180, 270] | None = option(
         None,
-        help="The angle in degrees, clockwise; none: the meta 'rotate_angle' of each buffer.",
+        help="The angle in degrees, clockwise. By default the meta 'rotate_angle' of each buffer.",
     )
 
 

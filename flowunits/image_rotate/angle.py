@@ -1,4 +1,4 @@
-"""The angle that the meta of a buffer say."""
+"""Reads the angle from the meta of a buffer."""
 
 from modelflow import Buffer
 
@@ -9,7 +9,7 @@ def angle_of(buffer: Buffer) -> int:
     """Returns the meta ``rotate_angle``: 0, 90, 180 or 270.
 
     Raises:
-        ValueError: there is none, or it is no multiple of 90.
+        ValueError: the meta is missing, or is no multiple of 90.
     """
     angle = buffer.get("rotate_angle")
     if isinstance(angle, bool) or not isinstance(angle, int) or angle % 90:

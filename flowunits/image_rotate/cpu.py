@@ -9,14 +9,14 @@ _CODES = {90: "ROTATE_90_CLOCKWISE", 180: "ROTATE_180", 270: "ROTATE_90_COUNTERC
 
 
 class ImageRotate(FlowUnit):
-    """Turns with OpenCV into reused memory; an angle of 0 passes the image as it is."""
+    """Turns images with OpenCV into reused memory. With an angle of 0 an image passes unchanged."""
 
     def open(self, config: ImageRotateOptions) -> None:
-        """Takes the options."""
+        """Stores the options."""
         self._angle = config.rotate_angle
 
     def process(self, ctx: Context) -> None:
-        """Turns each buffer by itself."""
+        """Turns each buffer separately."""
         ctx.emit_each(self._rotate)
 
     def _rotate(self, buffer: Buffer) -> Buffer:

@@ -7,10 +7,10 @@ from modelflow.image.tensor import ImageBatch, emit_images, turned
 
 
 class ImageRotate(FlowUnit):
-    """Turns the images of each size and angle in the batch at once."""
+    """Turns the images of equal size and angle in the batch together."""
 
     def open(self, config: ImageRotateOptions) -> None:
-        """Takes the options."""
+        """Stores the options."""
         self._angle = config.rotate_angle
 
     def process(self, ctx: Context) -> None:

@@ -1,4 +1,4 @@
-"""Arrays of what JSON holds, without loss."""
+"""Converts JSON values to arrays without loss."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 __all__ = ["array_of"]
 
-# Kinds of values that a kind of array holds; the range is looked at beside.
+# The kinds of values that a kind of array can hold. `array_of` checks the range separately.
 _HELD = {"b": "b", "u": "ui", "i": "ui", "f": "uif"}
 _NAMES = {"b": "true and false", "u": "whole numbers", "i": "whole numbers", "f": "numbers"}
 
@@ -18,17 +18,17 @@ def array_of(value: Any, dtype: np.dtype[Any], field: str) -> npt.NDArray[Any]:
     Args:
         value: The value.
         dtype: The element type: bool, integers or floats.
-        field: Where the value stands in the document, for errors.
+        field: The path of the value in the document, for errors.
 
     Raises:
-        ValueError: it is something else, or has values beyond the type.
+        ValueError: the value has another form, or numbers out of the range of the type.
     """
     try:
         array = np.asarray(value)
     except (ValueError, OverflowError) as error:  # lists of unequal lengths
         raise ValueError(_unfit(f"{value!r:.80} ({error})", dtype, field)) from error
     if not array.size and array.dtype == np.float64:
-        return array.astype(dtype)  # an empty list says nothing of its type
+        return array.astype(dtype)  # an empty list has no type of its own
     if array.dtype.kind not in _HELD[dtype.kind]:
         raise ValueError(_unfit(f"{value!r:.80}", dtype, field))
     if array.size and dtype.kind in "ui":

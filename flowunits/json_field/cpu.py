@@ -13,22 +13,22 @@ from modelflow import Buffer, Context, FlowUnit
 from modelflow.errors import did_you_mean
 
 _MAX_BYTES = 64 << 20
-# Keys that an error shows, and among which it looks for the nearest.
+# Keys that an error shows, and keys among which it looks for the nearest.
 _MOST_KEYS, _MOST_LOOKED_AT = 20, 1000
 _ABSENT = object()
 
 
 class JsonField(FlowUnit):
-    """Follows the path; whatever stands in its way is an error that says where."""
+    """Follows the path; a missing or unsuitable part is an error that names its position."""
 
     def open(self, config: JsonFieldOptions) -> None:
-        """Takes the options."""
+        """Stores the options."""
         self._field, self._parts = config.field, config.field.split(".")
         self._default = _ABSENT if config.default is None else _read_default(config.default)
         self._dtype = None if config.dtype is None else np.dtype(config.dtype)
 
     def process(self, ctx: Context) -> None:
-        """Works on each buffer by itself."""
+        """Processes each buffer separately."""
         ctx.emit_each(self._value)
 
     def _value(self, buffer: Buffer) -> Any:
@@ -48,7 +48,7 @@ class JsonField(FlowUnit):
         where = f"at {'.'.join(self._parts[:place])!r}" if place else "as the document"
         near = ""
         if isinstance(found, Mapping):
-            # To look for a near name takes time, and the document comes from outside.
+            # The search for a similar name takes time, and the document comes from clients.
             keys = [f"{key!s:.80}" for key in islice(found, _MOST_LOOKED_AT)]
             more = f" and {len(found) - _MOST_KEYS} more" if len(found) > _MOST_KEYS else ""
             shown = (
@@ -100,5 +100,5 @@ def _document(data: Any) -> Any:
 def _read_default(text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError:  # a text without quotes
+    except ValueError:  # text without quotes
         return text

@@ -1,4 +1,4 @@
-"""``json_object``: one JSON object of several values."""
+"""``json_object``: makes one JSON object of several values."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -13,21 +13,23 @@ class JsonObjectOptions:
     """The options of ``json_object``."""
 
     fields: tuple[str, ...] = option(
-        help="The keys of what comes at in_data1, in_data2, ..., in this order: one for each input "
-        "that is connected, 8 at most."
+        help="The keys of the values at in_data1, in_data2, ..., in this order. Give one key for "
+        "each connected input, at most 8."
     )
     meta: tuple[str, ...] = option(
-        (), help="Meta keys of in_data1 whose values become fields of the same names, behind those."
+        (),
+        help="Meta keys of in_data1. Their values become fields of the same names after the "
+        "others.",
     )
     format: Literal["json", "mapping"] = option(
-        "json", help="json: bytes of JSON (UTF-8); mapping: a mapping of what JSON can hold."
+        "json", help="json: bytes of JSON (UTF-8); mapping: a mapping of JSON values."
     )
 
     def __post_init__(self) -> None:
         """Checks the keys.
 
         Raises:
-            ValueError: there are none or too many, or one is empty or comes twice.
+            ValueError: the number of keys is wrong, or a key is empty or given twice.
         """
         if not 1 <= len(self.fields) <= len(PORTS):
             raise ValueError(
@@ -43,8 +45,8 @@ class JsonObjectOptions:
 
 
 _VALUE = (
-    "any data that JSON can hold: numbers, texts, arrays, boxes, lists and mappings of such; bytes "
-    "count as text"
+    "any data that JSON can represent: numbers, texts, arrays, boxes, and lists and mappings of "
+    "these. Bytes count as text"
 )
 
 SPEC = FlowUnitSpec(
@@ -59,7 +61,8 @@ SPEC = FlowUnitSpec(
     ),
     outputs=(
         Port(
-            "out_data", "the object: bytes of JSON, or a mapping; arrays are lists, boxes objects"
+            "out_data",
+            "the object as bytes of JSON or as a mapping. Arrays become lists, and boxes objects",
         ),
     ),
     options=JsonObjectOptions,

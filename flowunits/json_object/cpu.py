@@ -10,19 +10,19 @@ from modelflow.files.json_value import json_value
 
 
 class JsonObject(FlowUnit):
-    """Puts the values under their keys, in the order of the options."""
+    """Stores each value under its key, in the order of the options."""
 
     def open(self, config: JsonObjectOptions) -> None:
-        """Takes the options."""
+        """Stores the options."""
         self._fields, self._meta = config.fields, config.meta
         self._ports = PORTS[: len(config.fields)]
         self._is_text = config.format == "json"
 
     def process(self, ctx: Context) -> None:
-        """Works on each row by itself.
+        """Processes each row separately.
 
         Raises:
-            ValueError: there are not as many inputs as keys.
+            ValueError: the number of inputs differs from the number of keys.
         """
         if tuple(port for port in PORTS if port in ctx.inputs) != self._ports:
             keys = ", ".join(self._fields)
@@ -42,7 +42,7 @@ class JsonObject(FlowUnit):
             return made
         try:
             return json.dumps(made, ensure_ascii=False, allow_nan=False).encode()
-        except ValueError as error:  # nan, inf, half of a surrogate pair
+        except ValueError as error:  # nan, inf, or half of a surrogate pair
             raise ValueError(
                 f"{_culprit(made)}: got a value that JSON cannot hold ({error})"
             ) from error
@@ -66,7 +66,7 @@ def _meta_of(buffer: Buffer, key: str) -> Any:
 
 
 def _culprit(made: dict[str, Any]) -> str:
-    """Returns the key whose value JSON does not hold."""
+    """Returns the key of the value that JSON cannot represent."""
     for key, value in made.items():
         try:
             json.dumps(value, ensure_ascii=False, allow_nan=False).encode()

@@ -1,4 +1,4 @@
-"""``labels``: class numbers, or scores, to names."""
+"""``labels``: names classes, given as numbers or scores."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -11,14 +11,14 @@ class LabelsOptions:
     """The options of ``labels``."""
 
     path: str = option(
-        help="A text file of class names, one a line, the first that of class 0.",
+        help="A text file of class names, one a line. The first line is the name of class 0.",
         aliases=("labels",),
         is_path=True,
     )
     of: Literal["index", "scores"] = option(
         "index",
-        help="What comes: index: numbers of classes; scores: scores with the classes along the "
-        "last axis, of which the best is named.",
+        help="The form of the input. index: class numbers; scores: scores with the classes along "
+        "the last axis, of which the best is named.",
     )
 
 
@@ -28,14 +28,18 @@ SPEC = FlowUnitSpec(
     inputs=(
         Port(
             "in_data",
-            "a whole number, or an array or lists of them; with of=scores numbers (..., classes)",
+            "a whole number, or an array or lists of whole numbers. With of=scores: numbers (..., "
+            "classes)",
         ),
     ),
     outputs=(
-        Port("out_data", "the name of one; of an array (n,) a list of n names, of (n, m) n lists"),
+        Port(
+            "out_data",
+            "a name for one number, n names for an array (n,), n lists for an array (n, m)",
+        ),
     ),
     options=LabelsOptions,
-    description="Names classes by a file of labels.",
+    description="Looks up the names of classes in a file of labels.",
     group="Inference",
     is_compute_bound=True,
     is_one_by_one=True,

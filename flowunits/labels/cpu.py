@@ -13,14 +13,14 @@ _MOST = 1 << 24
 
 
 class Labels(FlowUnit):
-    """Looks numbers up; the lower one is the best among equal scores."""
+    """Looks up the names of classes; the lowest class wins among equal scores."""
 
     def open(self, config: LabelsOptions) -> None:
         """Reads the labels.
 
         Raises:
             OSError: the file cannot be read.
-            ValueError: it holds no names.
+            ValueError: the file has no names.
         """
         self._labels = read_labels(config.path)
         if not self._labels:
@@ -28,7 +28,7 @@ class Labels(FlowUnit):
         self._is_of_scores = config.of == "scores"
 
     def process(self, ctx: Context) -> None:
-        """Works on each buffer by itself."""
+        """Processes each buffer separately."""
         ctx.emit_each(self._names)
 
     def _names(self, buffer: Buffer) -> Any:
@@ -62,7 +62,7 @@ class Labels(FlowUnit):
                 f"in_data: got scores {scores.shape} for {len(self._labels)} labels; expected "
                 f"(..., {len(self._labels)})"
             )
-        best = scores.max(axis=-1)  # NaN among them makes the maximum NaN
+        best = scores.max(axis=-1)  # a NaN among the scores makes the maximum NaN
         if not np.isfinite(best).all():
             raise ValueError(
                 f"in_data: got {best[~np.isfinite(best)].flat[0]} as the best of the scores"

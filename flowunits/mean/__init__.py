@@ -11,8 +11,8 @@ class MeanOptions:
 
     mean: tuple[float, ...] = option(
         (123.68, 116.78, 103.94),
-        help="The value to subtract from each channel, in the data's channel order, or one for "
-        "all.",
+        help="The value to subtract from each channel, in the data's channel order, or one value "
+        "for all channels.",
     )
 
 
@@ -25,15 +25,18 @@ SPEC = FlowUnitSpec(
     inputs=(
         Port(
             "in_data",
-            "uint8 or another type of numbers, (H, W, C), or (C, H, W) where the meta 'layout' is "
-            "chw",
+            "uint8 or another numeric type, (H, W, C), or (C, H, W) if the meta 'layout' is chw",
         ),
     ),
     outputs=(
-        Port("out_data", "float32, the shape of the input: in - mean a channel", dtype="float32"),
+        Port(
+            "out_data",
+            "float32, the shape of the input: in - mean for each channel",
+            dtype="float32",
+        ),
     ),
     options=MeanOptions,
-    description="Subtracts a mean from each channel; gives float32.",
+    description="Subtracts a mean from each channel and emits float32.",
     group="Image",
     is_compute_bound=True,
     is_one_by_one=True,

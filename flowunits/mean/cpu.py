@@ -6,12 +6,12 @@ from modelflow.image import ChannelScale
 
 
 class Mean(FlowUnit):
-    """``x - mean`` in float32, into reused memory."""
+    """Computes ``x - mean`` in float32, into reused memory."""
 
     def open(self, config: MeanOptions) -> None:
-        """Takes the options."""
+        """Stores the options."""
         self._scale = ChannelScale(config.mean)
 
     def process(self, ctx: Context) -> None:
-        """Works on the batch; those of one shape lie side by side."""
+        """Processes the batch; results of equal shape share one block of memory."""
         ctx.emit(self._scale.read_all(ctx.input()))

@@ -7,12 +7,12 @@ from modelflow.image.tensor import emit_scaled
 
 
 class Mean(FlowUnit):
-    """float32 ``x - mean``, all data of one shape at once."""
+    """Computes float32 ``x - mean`` for all data of equal shape together."""
 
     def open(self, config: MeanOptions) -> None:
-        """Takes the options."""
+        """Stores the options."""
         self._scale = ChannelScale(config.mean)
 
     def process(self, ctx: Context) -> None:
-        """Works on the batch."""
+        """Processes the batch."""
         emit_scaled(ctx, self._scale)

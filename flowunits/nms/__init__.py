@@ -1,4 +1,4 @@
-"""``nms``: non-maximum suppression."""
+"""``nms``: removes overlapping boxes (non-maximum suppression)."""
 
 from dataclasses import dataclass
 
@@ -14,11 +14,11 @@ class NmsOptions:
     )
     nms_threshold: float = option(
         0.45,
-        help="The greatest overlap (intersection over union) of two boxes of a class.",
+        help="The greatest overlap (intersection over union) of two boxes of the same class.",
         minimum=0,
         maximum=1,
     )
-    max_boxes: int = option(300, help="The most boxes to give for a buffer.", minimum=1)
+    max_boxes: int = option(300, help="The most boxes of an output buffer.", minimum=1)
     labels: str | None = option(None, help="A text file of class names, one a line.")
 
 
@@ -28,12 +28,12 @@ SPEC = FlowUnitSpec(
     inputs=(
         Port(
             "in_region",
-            "boxes of one image: a list of boxes, or an array (N, 4) x y w h, (N, 5) with score, "
-            "(N, 6) with score and class",
+            "boxes of one image: a list of boxes, or an array. An array is (N, 4) x y w h, (N, 5) "
+            "with score, or (N, 6) with score and class",
         ),
         Port(
             "in_scores",
-            "scores of the boxes of in_region, which count instead of their own: (N,), or (N, "
+            "scores of the boxes of in_region, which replace the boxes' own scores: (N,), or (N, "
             "classes), of which the best counts",
             is_optional=True,
         ),

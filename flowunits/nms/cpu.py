@@ -10,7 +10,7 @@ from modelflow.image import Box, read_boxes, read_labels, suppress
 
 
 class Nms(FlowUnit):
-    """Greedy suppression: see `modelflow.image.suppress`."""
+    """Suppresses boxes greedily: see `modelflow.image.suppress`."""
 
     def open(self, config: NmsOptions) -> None:
         """Reads the labels."""
@@ -18,7 +18,7 @@ class Nms(FlowUnit):
         self._labels = read_labels(config.labels) if config.labels else ()
 
     def process(self, ctx: Context) -> None:
-        """Works on each buffer by itself."""
+        """Processes each buffer separately."""
         ctx.emit_each(self._keep, *ctx.inputs)
 
     def _keep(self, region: Buffer, scores: Buffer | None = None) -> list[Box]:

@@ -1,4 +1,4 @@
-"""``normalize``: scales each channel."""
+"""``normalize``: subtracts a mean from each channel and scales the channel."""
 
 from dataclasses import dataclass
 
@@ -11,10 +11,12 @@ class NormalizeOptions:
 
     standard_deviation_inverse: tuple[float, ...] = option(
         (1.0, 1.0, 1.0),
-        help="The factor of each channel, in the data's channel order, or one for all.",
+        help="The factor of each channel, in the data's channel order, or one factor for all "
+        "channels.",
     )
     mean: tuple[float, ...] = option(
-        (0.0, 0.0, 0.0), help="The value to subtract from each channel before, or one for all."
+        (0.0, 0.0, 0.0),
+        help="The value to subtract from each channel first, or one value for all channels.",
     )
 
 
@@ -27,19 +29,19 @@ SPEC = FlowUnitSpec(
     inputs=(
         Port(
             "in_data",
-            "uint8 or another type of numbers, (H, W, C), or (C, H, W) where the meta 'layout' is "
-            "chw",
+            "uint8 or another numeric type, (H, W, C), or (C, H, W) if the meta 'layout' is chw",
         ),
     ),
     outputs=(
         Port(
             "out_data",
-            "float32, the shape of the input: (in - mean) * standard_deviation_inverse a channel",
+            "float32, the shape of the input: (in - mean) * standard_deviation_inverse for each "
+            "channel",
             dtype="float32",
         ),
     ),
     options=NormalizeOptions,
-    description="Subtracts a mean from each channel and scales it; gives float32.",
+    description="Subtracts a mean from each channel, scales it and emits float32.",
     group="Image",
     is_compute_bound=True,
     is_one_by_one=True,

@@ -6,12 +6,12 @@ from modelflow.image import ChannelScale
 
 
 class Normalize(FlowUnit):
-    """NumPy's float32 ``(x - mean) * standard_deviation_inverse``, into reused memory."""
+    """Computes float32 ``(x - mean) * standard_deviation_inverse`` as NumPy, into reused memory."""
 
     def open(self, config: NormalizeOptions) -> None:
-        """Takes the options."""
+        """Stores the options."""
         self._scale = ChannelScale(config.mean, config.standard_deviation_inverse)
 
     def process(self, ctx: Context) -> None:
-        """Works on the batch; those of one shape lie side by side."""
+        """Processes the batch; results of equal shape share one block of memory."""
         ctx.emit(self._scale.read_all(ctx.input()))

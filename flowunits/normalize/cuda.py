@@ -7,12 +7,12 @@ from modelflow.image.tensor import emit_scaled
 
 
 class Normalize(FlowUnit):
-    """float32 ``(x - mean) * standard_deviation_inverse``, all data of one shape at once."""
+    """Computes ``(x - mean) * standard_deviation_inverse`` for all data of equal shape together."""
 
     def open(self, config: NormalizeOptions) -> None:
-        """Takes the options."""
+        """Stores the options."""
         self._scale = ChannelScale(config.mean, config.standard_deviation_inverse)
 
     def process(self, ctx: Context) -> None:
-        """Works on the batch."""
+        """Processes the batch."""
         emit_scaled(ctx, self._scale)

@@ -12,7 +12,7 @@ from modelflow.http.reply import RAW, reply_of
 
 @dataclass(eq=False)
 class _Job:
-    """A result on its way to one target."""
+    """A result that is to be sent to one target."""
 
     name: str
     target: Target
@@ -23,16 +23,16 @@ class _Job:
 
 
 class OutputBroker(FlowUnit):
-    """Tries at once; what fails is tried again by an event, so that no thread waits.
+    """Sends results at once and retries failed attempts by events, without a waiting thread.
 
-    The state of a stream: ``targets``, ``jobs`` (those that wait) and ``index``.
+    The state of a stream: ``targets``, ``jobs`` (the jobs to retry or to send later) and ``index``.
     """
 
     def open(self, config: OutputBrokerOptions) -> None:
-        """Takes the options.
+        """Stores the options.
 
         Raises:
-            ValueError: the targets do not fit.
+            ValueError: the description of the targets is wrong.
         """
         self._options = config
         self._targets = read_targets(config.brokers) if config.brokers else {}
@@ -41,7 +41,7 @@ class OutputBroker(FlowUnit):
         """Sends results, or tries again.
 
         Raises:
-            ValueError: there is no such target, the queue is full, or a result is given up.
+            ValueError: a target is unknown, the queue is full, or a result is given up.
         """
         jobs: deque[_Job] = ctx.state.setdefault("jobs", deque())
         if ctx.event is not None:
@@ -87,7 +87,7 @@ class OutputBroker(FlowUnit):
             self._send(ctx, jobs, list(jobs))
 
     def _send(self, ctx: Context, jobs: deque[_Job], tried: list[_Job]) -> None:
-        """Tries jobs; in order, those behind one that is to be tried again wait."""
+        """Tries jobs; in mode sync, the jobs after a failed job wait for its next attempt."""
         given_up: list[str] = []
         for job in tried:
             problem = _attempt(job)
@@ -108,7 +108,7 @@ class OutputBroker(FlowUnit):
         options = self._options
         more = options.retry_interval_increment_ms * (attempts - 1)
         wanted = options.retry_interval_base_ms + more
-        # At least a moment: an event without a delay would be called again at once, for ever.
+        # At least 1 ms: an event without a delay would call again at once, in a busy loop.
         return max(0.001, min(wanted, options.retry_interval_limit_ms) / 1e3)
 
 
@@ -116,6 +116,6 @@ def _attempt(job: _Job) -> Exception | None:
     job.attempts += 1
     try:
         job.target.send(job.data, job.content_type, job.meta)
-    except Exception as error:  # noqa: BLE001 - a target's own; it is tried again, or told
+    except Exception as error:  # noqa: BLE001 - a target's own error: retried, or reported
         return error
     return None

@@ -1,4 +1,4 @@
-"""The targets: what takes a result."""
+"""The targets to which ``output_broker`` sends results."""
 
 import json
 from collections.abc import Mapping
@@ -18,23 +18,24 @@ _TIMEOUT_MS = 10_000
 
 
 class Target(Protocol):
-    """Takes results. A plug-in is such a class, named in the entry points ``modelflow.brokers``.
+    """A target for results.
 
-    It is made with the object ``cfg``; what it raises is a failed attempt.
+    A plug-in is such a class, named in the entry points ``modelflow.brokers``. The class
+    is called with the object ``cfg``. An exception from `send` is a failed attempt.
     """
 
     def __init__(self, cfg: Mapping[str, Any]) -> None:
-        """Takes its settings; raises `ValueError` where they do not fit."""
+        """Reads the settings; raises `ValueError` for unsuitable settings."""
 
     def send(self, data: bytes, content_type: str, meta: Mapping[str, Any]) -> None:
-        """Takes one result; raises where it cannot."""
+        """Sends one result; raises an exception if this fails."""
 
 
 class Webhook:
-    """POSTs results to a URL; any answer from 200 to 299 will do."""
+    """Sends results to a URL by POST; any status from 200 to 299 is a success."""
 
     def __init__(self, cfg: Mapping[str, Any]) -> None:
-        """Takes ``url``, and perhaps ``headers`` and ``timeout_ms``."""
+        """Reads ``url``, and optionally ``headers`` and ``timeout_ms``."""
         _check_keys("webhook", cfg, ("url",), ("headers", "timeout_ms"))
         self._url, self._headers = str(cfg["url"]), dict(cfg.get("headers", {}))
         self._timeout = float(cfg.get("timeout_ms", _TIMEOUT_MS)) / 1e3
@@ -44,7 +45,7 @@ class Webhook:
             )
 
     def send(self, data: bytes, content_type: str, meta: Mapping[str, Any]) -> None:  # noqa: ARG002
-        """POSTs it."""
+        """Sends the result by POST."""
         headers = {"Content-Type": content_type, **self._headers}
         post(self._url, data, headers, self._timeout)
 
@@ -53,12 +54,12 @@ class File:
     """Writes each result to a file, whole or not at all."""
 
     def __init__(self, cfg: Mapping[str, Any]) -> None:
-        """Takes ``path``, a template."""
+        """Reads ``path``, a template."""
         _check_keys("file", cfg, ("path",), ())
         self._template = PathTemplate(str(cfg["path"]))
 
     def send(self, data: bytes, content_type: str, meta: Mapping[str, Any]) -> None:  # noqa: ARG002
-        """Writes it."""
+        """Writes the result."""
         write_whole(self._template.fill(meta), data)
 
 
@@ -66,13 +67,13 @@ _BUILT_IN: Mapping[str, type[Target]] = {"webhook": Webhook, "file": File}
 
 
 def read_targets(given: Any) -> dict[str, Target]:
-    """Reads targets, by their names.
+    """Returns targets by their names.
 
     Args:
-        given: JSON text, or what it stands for: a list of objects with type, name and cfg.
+        given: A list of objects with type, name and cfg, or JSON text of such a list.
 
     Raises:
-        ValueError: it is none of these, or a target's settings do not fit.
+        ValueError: ``given`` has another form, or the settings of a target are wrong.
     """
     if isinstance(given, str):
         try:

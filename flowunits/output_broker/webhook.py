@@ -1,4 +1,4 @@
-"""POSTs to webhooks, in bounded time."""
+"""Sends POST requests to webhooks, in bounded time."""
 
 import http.client
 import io
@@ -14,49 +14,49 @@ from urllib.parse import urlsplit
 
 __all__ = ["origin_of", "post"]
 
-# Most bytes of an answer: only its status counts.
+# Most bytes of a response, of which only the status is used.
 _MOST = 1 << 20
 
 
 def post(url: str, data: bytes, headers: Mapping[str, str], seconds: float) -> None:
-    """POSTs ``data``; redirects are followed, and what is answered is not read.
+    """Sends ``data`` by POST, follows redirects, and ignores the body of the response.
 
     Args:
         url: ``http://...`` or ``https://...``.
         data: The body.
         headers: Name -> value.
-        seconds: Longest time for one connection, from its beginning to the end of its answer's
+        seconds: The most seconds for one connection, from its beginning to the end of the response
             head.
 
     Raises:
-        OSError: no answer from 200 to 299; the message names the server, not the whole address,
-            which may hold secrets.
+        OSError: the response has no status from 200 to 299. The message names only the server,
+            because the address may contain secrets.
     """
     request = urllib.request.Request(url, data, dict(headers), method="POST")
     try:
         _opener().open(request, timeout=seconds).close()
     except urllib.error.HTTPError as error:
-        with error:  # it holds the connection
+        with error:  # closes the connection that the error holds
             message = f"{origin_of(url)} answered {error.code} {error.reason}"
         raise OSError(message) from None
     except urllib.error.URLError as error:
         raise OSError(f"{origin_of(url)}: {error.reason}") from None
-    except http.client.HTTPException as error:  # its text may hold the address
+    except http.client.HTTPException as error:  # its text may contain the address
         raise OSError(f"{origin_of(url)}: {type(error).__name__}") from None
 
 
 def origin_of(url: str) -> str:
-    """Returns scheme and server of an address: what may be shown of it."""
+    """Returns scheme and server of an address. Messages may show this part."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
-    except ValueError:  # no address: nothing of it is known to be harmless
+    except ValueError:  # an invalid address: any part of it may be secret
         return "an address"
     return f"{parts.scheme}://{host}" + (f":{port}" if port else "")
 
 
 class _Answer(io.RawIOBase):
-    """What comes over a connection, until a time and a number of bytes."""
+    """The bytes of a connection, limited by a deadline and by a size."""
 
     def __init__(self, connected: socket.socket, end: float) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""``packed_planar_transpose``: packed images to planar ones."""
+"""``packed_planar_transpose``: converts packed images to planar images."""
 
 from modelflow import FlowUnitSpec, Port
 
@@ -11,7 +11,7 @@ SPEC = FlowUnitSpec(
     inputs=(
         Port(
             "in_image",
-            "uint8, (H, W, C), bgr, rgb or gray; planar images pass as they are",
+            "uint8, (H, W, C), bgr, rgb or gray; planar images pass unchanged",
             dtype="uint8",
             shape="(H, W, C)",
         ),
@@ -24,7 +24,7 @@ SPEC = FlowUnitSpec(
             shape="(C, H, W)",
         ),
     ),
-    description="Turns packed images (hwc) into planar ones (chw).",
+    description="Converts packed images (hwc) to planar images (chw).",
     group="Image",
     is_compute_bound=True,
     is_one_by_one=True,

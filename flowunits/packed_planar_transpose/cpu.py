@@ -8,7 +8,7 @@ class PackedPlanarTranspose(FlowUnit):
     """Splits the channels into reused memory."""
 
     def process(self, ctx: Context) -> None:
-        """Works on each buffer by itself."""
+        """Processes each buffer separately."""
         ctx.emit_each(_transposed)
 
 

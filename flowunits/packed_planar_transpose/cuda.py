@@ -5,10 +5,10 @@ from modelflow.image.tensor import ImageBatch, converted, emit_images
 
 
 class PackedPlanarTranspose(FlowUnit):
-    """Moves the channels of the images of each size in the batch at once."""
+    """Moves the channels of the images of equal size in the batch together."""
 
     def process(self, ctx: Context) -> None:
-        """Works on the batch."""
+        """Processes the batch."""
         emit_images(ctx, _transposed)
 
 

@@ -1,4 +1,4 @@
-"""``pad_sequence``: sequences of one length."""
+"""``pad_sequence``: pads or cuts sequences to one length."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -16,10 +16,10 @@ class PadSequenceOptions:
         maximum=10_000_000,
         aliases=("maxlen",),
     )
-    value: float = option(0.0, help="What fills up; one that the array's type can hold.")
-    side: Literal["left", "right"] = option("right", help="Where it is filled up, and cut.")
+    value: float = option(0.0, help="The padding value. The type of the array must hold it.")
+    side: Literal["left", "right"] = option("right", help="The side to pad and to cut.")
     cut_side: Literal["left", "right"] | None = option(
-        None, help="Where it is cut, if elsewhere; none: as side."
+        None, help="The side to cut, if it differs from side."
     )
 
 
@@ -29,7 +29,7 @@ SPEC = FlowUnitSpec(
     inputs=(Port("in_data", "numbers, (n, ...): an array, or lists of equal lengths"),),
     outputs=(Port("out_data", "(length, ...), of the input's type; at most 2 GiB"),),
     options=PadSequenceOptions,
-    description="Fills up or cuts sequences to one length.",
+    description="Pads or cuts sequences to one length.",
     group="Text",
     is_compute_bound=True,
     is_one_by_one=True,

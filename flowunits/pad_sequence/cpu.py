@@ -13,16 +13,16 @@ _MAX_BYTES = 2 << 30
 
 
 class PadSequence(FlowUnit):
-    """Copies a sequence to its place among what fills up."""
+    """Copies a sequence into an array that is filled with the padding value."""
 
     def open(self, config: PadSequenceOptions) -> None:
-        """Takes the options."""
+        """Stores the options."""
         self._length, self._value = config.length, config.value
         self._is_left = config.side == "left"
         self._is_cut_left = (config.cut_side or config.side) == "left"
 
     def process(self, ctx: Context) -> None:
-        """Works on each buffer by itself."""
+        """Processes each buffer separately."""
         ctx.emit_each(self._fit)
 
     def _fit(self, buffer: Buffer) -> npt.NDArray[Any]:

@@ -1,4 +1,4 @@
-"""``padding``: images of one size, their ratio kept, bars around them (letterbox)."""
+"""``padding``: fits images into one size with bars around them (letterbox)."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -20,32 +20,32 @@ class PaddingOptions:
         help="The height of the output, in pixels.", aliases=("height",), minimum=1, maximum=65535
     )
     vertical_align: Literal["top", "center", "bottom"] = option(
-        "top", help="Where the image stands in a higher output."
+        "top", help="The position of the image in a higher output."
     )
     horizontal_align: Literal["left", "center", "right"] = option(
-        "left", help="Where the image stands in a wider output."
+        "left", help="The position of the image in a wider output."
     )
     padding_data: tuple[int, ...] = option(
         (0, 0, 0),
-        help="The colour of the bars, 0..255, one value a channel in the image's own order, or "
-        "one for all.",
+        help="The colour of the bars, 0..255. Give one value for each channel in the image's own "
+        "order, or one value for all channels.",
         minimum=0,
         maximum=255,
     )
     need_scale: bool = option(
         True,
-        help="Resize the image to the largest size that fits, to the nearest pixel; false: it must "
-        "fit as it is.",
+        help="Resize the image to the largest size that fits, to the nearest pixel. If false, the "
+        "image must fit without resizing.",
     )
     interpolation: Interpolation = option(  # noqa: RUF009 - a field, as the others
         "inter_linear", help=INTERPOLATION_HELP
     )
 
     def size(self, width: int, height: int) -> tuple[int, int]:
-        """Returns the width and height of an image of the given size inside the output.
+        """Returns the width and height that an image of the given size takes in the output.
 
         Raises:
-            ValueError: it must fit as it is, and does not.
+            ValueError: need_scale is false and the image is too large.
         """
         if not self.need_scale:
             if width > self.image_width or height > self.image_height:
@@ -57,14 +57,14 @@ class PaddingOptions:
         return fit_size(width, height, (self.image_width, self.image_height))
 
     def corner(self, width: int, height: int) -> tuple[int, int]:
-        """Returns where an image of that size inside the output begins: x, y."""
+        """Returns x and y of the corner at which an image of that size begins in the output."""
         return (
             (self.image_width - width) * _SHARE[self.horizontal_align] // 2,
             (self.image_height - height) * _SHARE[self.vertical_align] // 2,
         )
 
     def colour(self, channel: int) -> tuple[int, ...]:
-        """Returns the colour of the bars, a value for each of ``channel`` channels.
+        """Returns the colour of the bars, one value for each of ``channel`` channels.
 
         Raises:
             ValueError: the option has values for another number of channels.
@@ -102,7 +102,7 @@ SPEC = FlowUnitSpec(
         ),
     ),
     options=PaddingOptions,
-    description="Fits each image into one size, keeping its ratio, with bars around it.",
+    description="Fits each image into one size, keeps its ratio, and adds bars around it.",
     group="Image",
     is_compute_bound=True,
     is_one_by_one=True,

@@ -8,15 +8,15 @@ from modelflow.image import interpolation_flag, opencv, read_image
 
 
 class Padding(FlowUnit):
-    """Resizes straight into its place in the output."""
+    """Resizes each image directly into its place in the output."""
 
     def open(self, config: PaddingOptions) -> None:
-        """Takes the options."""
+        """Stores the options."""
         self._options = config
         self._flag = interpolation_flag(config.interpolation)
 
     def process(self, ctx: Context) -> None:
-        """Pads each buffer by itself."""
+        """Pads each buffer separately."""
         ctx.emit_each(self._pad)
 
     def _pad(self, buffer: Buffer) -> Buffer:

@@ -6,10 +6,10 @@ from modelflow.image.tensor import ImageBatch, emit_images, padded, resized
 
 
 class Padding(FlowUnit):
-    """Resizes and pads the images of each size in the batch at once."""
+    """Resizes and pads the images of equal size in the batch together."""
 
     def open(self, config: PaddingOptions) -> None:
-        """Takes the options."""
+        """Stores the options."""
         self._options = config
 
     def process(self, ctx: Context) -> None:

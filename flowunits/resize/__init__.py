@@ -1,4 +1,4 @@
-"""``resize``: images of one size."""
+"""``resize``: resizes images to one size."""
 
 from dataclasses import dataclass
 
@@ -21,22 +21,23 @@ class ResizeOptions:
     )
     keep_ratio: bool = option(
         False,
-        help="Keep the ratio of width to height: the largest size that fits into image_width x "
-        "image_height, to the nearest pixel.",
+        help="Keep the ratio of width to height. The result is the largest size that fits into "
+        "image_width x image_height, to the nearest pixel.",
     )
 
     antialias: bool = option(
         False,
-        help="Smooth what becomes smaller, as Pillow does (BILINEAR, BICUBIC, BOX, LANCZOS for "
-        "inter_linear, inter_cubic, inter_area, inter_lanczos4): what models were trained on whose "
-        "images torchvision's transforms made. Needs Pillow, and more time.",
+        help="Smooth images that become smaller, as Pillow does. Its filters BILINEAR, BICUBIC, "
+        "BOX and LANCZOS belong to inter_linear, inter_cubic, inter_area and inter_lanczos4. Use "
+        "it for models that were trained on images from torchvision's transforms. It needs Pillow "
+        "and takes longer.",
     )
 
     def __post_init__(self) -> None:
-        """Checks that the interpolation has a filter.
+        """Checks that Pillow has a filter for the interpolation.
 
         Raises:
-            ValueError: it has none.
+            ValueError: ``antialias`` is set, and Pillow has no such filter.
         """
         if self.antialias and own_name(self.interpolation) not in FILTERS:
             raise ValueError(
@@ -45,7 +46,7 @@ class ResizeOptions:
             )
 
     def size(self, width: int, height: int) -> tuple[int, int]:
-        """Returns the width and height that an image of the given ones is resized to."""
+        """Returns the width and height of the output for an image of the given size."""
         if not self.keep_ratio:
             return self.image_width, self.image_height
         return fit_size(width, height, (self.image_width, self.image_height))
@@ -74,9 +75,9 @@ SPEC = FlowUnitSpec(
     outputs=(
         Port(
             "out_image",
-            "uint8, (image_height, image_width, C), format and layout of the input; the pixels "
-            "are those of cv2.resize, or Pillow's with antialias (on cuda they differ by at "
-            "most 1)",
+            "uint8, (image_height, image_width, C), format and layout of the input. The pixels "
+            "equal those of cv2.resize, or Pillow's with antialias. On cuda they differ by at most "
+            "1",
             dtype="uint8",
             shape="(image_height, image_width, C)",
         ),

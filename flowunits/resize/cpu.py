@@ -12,20 +12,21 @@ from modelflow.image import (
 
 
 class Resize(FlowUnit):
-    """Resizes with OpenCV, or Pillow, into reused memory.
+    """Resizes images with OpenCV or Pillow into reused memory.
 
-    An image of the wanted size passes as it is.
+    An image that already has the output size passes unchanged.
     """
 
     def open(self, config: ResizeOptions) -> None:
-        """Takes the options."""
+        """Stores the options."""
         self._options = config
         self._flag = interpolation_flag(config.interpolation)
         if config.antialias:
-            pillow_image("resize with antialias=true")  # now, not with the first image
+            # imports Pillow now, to report its absence before the first image
+            pillow_image("resize with antialias=true")
 
     def process(self, ctx: Context) -> None:
-        """Resizes each buffer by itself."""
+        """Resizes each buffer separately."""
         ctx.emit_each(self._resize)
 
     def _resize(self, buffer: Buffer) -> Buffer:

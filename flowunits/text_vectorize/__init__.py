@@ -1,4 +1,4 @@
-"""``text_vectorize``: the token ids of texts."""
+"""``text_vectorize``: converts texts to token ids."""
 
 import re
 from dataclasses import dataclass
@@ -12,36 +12,37 @@ class TextVectorizeOptions:
     """The options of ``text_vectorize``."""
 
     path: str = option(
-        help="A tokenizer.json of Hugging Face (needs modelflow-graph[text]); else a text file "
-        "with a token a line, which are the ids from 2 on: 0 fills up, 1 is any other token, as in "
-        "Keras's TextVectorization.",
+        help="A tokenizer.json of Hugging Face (needs modelflow-graph[text]), or a text file with "
+        "one token a line. In the text file the first token has id 2. Id 0 is padding and id 1 any "
+        "other token, as in Keras's TextVectorization.",
         is_path=True,
     )
     max_length: int | None = option(
         None,
-        help="The length of the output: longer texts are cut, shorter ones filled up. None: as a "
-        "tokenizer.json says, else as long as the text.",
+        help="The length of the output. Longer texts are cut, shorter texts padded. By default the "
+        "length follows from the tokenizer.json, or else from the text.",
         minimum=1,
         maximum=1_000_000,
     )
     lower: bool | None = option(
         None,
-        help="Make texts lower case before. None: with a file of tokens; a tokenizer.json says "
-        "itself what is done.",
+        help="Convert texts to lower case first. By default only a token file does so. A "
+        "tokenizer.json has its own rules.",
     )
     token_pattern: str | None = option(
         None,
         help="A regular expression whose matches are the tokens, as in scikit-learn's "
-        "CountVectorizer; for a file of tokens. None: ASCII's punctuation is left out, and white "
-        "space stands between tokens.",
+        "CountVectorizer, for a token file. By default ASCII punctuation is removed, and white "
+        "space separates tokens.",
     )
-    dtype: Literal["int32", "int64"] = option("int32", help="The type of ids and mask.")
+    dtype: Literal["int32", "int64"] = option("int32", help="The element type of ids and mask.")
 
     def __post_init__(self) -> None:
         """Checks the regular expression.
 
         Raises:
-            ValueError: it is none, has several groups, or stands beside a tokenizer.json.
+            ValueError: the expression is invalid, has several groups, or belongs to a
+                tokenizer.json.
         """
         if self.token_pattern is None:
             return
@@ -62,7 +63,7 @@ class TextVectorizeOptions:
 
     @property
     def is_tokenizer(self) -> bool:
-        """Whether the file is a tokenizer.json; else it has a token a line."""
+        """Whether the file is a tokenizer.json and not a text file of tokens."""
         return self.path.lower().endswith(".json")
 
 
@@ -80,12 +81,12 @@ SPEC = FlowUnitSpec(
         Port("out_data", "token ids, (max_length,), int32 or int64"),
         Port(
             "mask",
-            "1 for each token, 0 for what fills up: the attention mask, of the same type and shape",
+            "1 for each token, 0 for padding: the attention mask, of the same type and shape",
             is_optional=True,
         ),
     ),
     options=TextVectorizeOptions,
-    description="Makes each text a row of token ids.",
+    description="Converts each text to a row of token ids.",
     group="Text",
     is_compute_bound=True,
     is_one_by_one=True,

@@ -12,15 +12,15 @@ _MAX_BYTES = 16 << 20
 
 
 class TextVectorize(FlowUnit):
-    """Reads each text by itself; one that is no UTF-8 fails alone."""
+    """Encodes each text separately. Invalid UTF-8 fails only its own text."""
 
     def open(self, config: TextVectorizeOptions) -> None:
         """Reads the file.
 
         Raises:
-            OSError: it cannot be read.
-            ValueError: it is not what its name says.
-            MissingDependencyError: it is a tokenizer.json, and ``tokenizers`` is not installed.
+            OSError: the file cannot be read.
+            ValueError: the contents do not fit the kind of file.
+            MissingDependencyError: a tokenizer.json is given, and ``tokenizers`` is not installed.
         """
         if config.is_tokenizer:
             from flowunits.text_vectorize.tokenizer import TokenizerFile
@@ -30,7 +30,7 @@ class TextVectorize(FlowUnit):
             self._encode = Vocabulary(config).encode
 
     def process(self, ctx: Context) -> None:
-        """Gives ids and mask of each text."""
+        """Emits the ids and the mask of each text."""
         ids, masks = ctx.outputs["out_data"], ctx.outputs["mask"]
         for buffer in ctx.input():
             try:

@@ -1,4 +1,4 @@
-"""A tokenizer.json of Hugging Face, by the package ``tokenizers``."""
+"""Encodes texts by a tokenizer.json of Hugging Face, with the package ``tokenizers``."""
 
 from pathlib import Path
 from typing import Any
@@ -17,19 +17,20 @@ except ModuleNotFoundError as error:
 __all__ = ["TokenizerFile"]
 
 _MAX_BYTES = 256 << 20
-# What tokens that fill up are called, where the file does not say how it is filled up.
+# Usual names of the padding token, for files that do not declare their padding.
 _PAD_TOKENS = ("[PAD]", "<pad>", "<|pad|>", "<|endoftext|>")
 
 
 class TokenizerFile:
-    """The tokenizer, which cuts and fills up by itself."""
+    """A tokenizer, which cuts and pads texts itself."""
 
     def __init__(self, config: TextVectorizeOptions) -> None:
         """Reads the file.
 
         Raises:
-            OSError: it cannot be read.
-            ValueError: it is too large or no tokenizer, or ``max_length`` leaves no room for text.
+            OSError: the file cannot be read.
+            ValueError: the file is too large or no tokenizer, or ``max_length`` is too small for
+                text.
         """
         self._tokenizer = _read(config.path)
         self._is_lower = config.lower is True
@@ -57,7 +58,7 @@ def _read(path: str) -> Any:
     contents = file.read_bytes()
     try:
         return Tokenizer.from_buffer(contents)
-    except Exception as error:  # tokenizers raises nothing narrower
+    except Exception as error:  # tokenizers raises no narrower class
         raise ValueError(
             f"tokenizer file {path}: got {size} bytes; expected a tokenizer.json ({error})"
         ) from error

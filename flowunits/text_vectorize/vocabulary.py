@@ -1,4 +1,4 @@
-"""A file with a token a line, read as Keras's TextVectorization reads it."""
+"""Encodes texts by a file of tokens, as Keras's TextVectorization does."""
 
 import re
 import string
@@ -12,23 +12,23 @@ from flowunits.text_vectorize import TextVectorizeOptions
 
 __all__ = ["Vocabulary"]
 
-# 0 fills up.
+# Id 0 is padding.
 _UNKNOWN = 1
 _MAX_BYTES = 64 << 20
 _PUNCTUATION = string.punctuation.encode()
-# What `get_vocabulary()` begins with: the tokens of 0 and 1.
+# The first lines of `get_vocabulary()`: the tokens of the ids 0 and 1.
 _SPECIAL = ["", "[UNK]"]
 
 
 class Vocabulary:
-    """The tokens and their ids, and how a text is cut into tokens."""
+    """The tokens with their ids, and the rule that cuts a text into tokens."""
 
     def __init__(self, config: TextVectorizeOptions) -> None:
         """Reads the file.
 
         Raises:
-            OSError: it cannot be read.
-            ValueError: it is too large, no text, or has no tokens, an empty one or one twice.
+            OSError: the file cannot be read.
+            ValueError: the file is too large, is no text, or has no, empty or repeated tokens.
         """
         tokens = _read_tokens(config.path)
         self._length = config.max_length
@@ -54,11 +54,13 @@ class Vocabulary:
         return row, mask
 
     def _split(self, text: str) -> list[bytes]:
-        # Of UTF-8: lower case, punctuation and white space are ASCII's alone, as in TensorFlow.
+        # On UTF-8 bytes, to change only ASCII letters, punctuation and white space, as TensorFlow
+        # does.
         held = text.encode()
         if self._is_lower:
             held = held.lower()
-        # Beyond as many tokens as are wanted, the rest of the text is the last one.
+        # `split` leaves the text after the last wanted token as one more token, which `encode`
+        # drops.
         most = -1 if self._length is None else self._length
         return held.translate(None, _PUNCTUATION).split(None, most)
 

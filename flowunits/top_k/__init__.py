@@ -9,13 +9,13 @@ from modelflow import FlowUnitSpec, Port, option
 class TopKOptions:
     """The options of ``top_k``."""
 
-    k: int = option(5, help="How many classes to give, the best first.", minimum=1)
+    k: int = option(5, help="The number of classes to emit, the best first.", minimum=1)
     labels: str | None = option(
         None,
         help="A text file of class names, one a line, in the order of the scores.",
         is_path=True,
     )
-    softmax: bool = option(False, help="Turn the scores into probabilities by softmax before.")
+    softmax: bool = option(False, help="Convert the scores to probabilities by softmax first.")
 
 
 SPEC = FlowUnitSpec(

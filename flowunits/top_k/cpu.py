@@ -19,7 +19,7 @@ class TopK(FlowUnit):
         self._labels = read_labels(config.labels) if config.labels else None
 
     def process(self, ctx: Context) -> None:
-        """Works on each buffer by itself."""
+        """Processes each buffer separately."""
         ctx.emit_each(self._best)
 
     def _best(self, buffer: Buffer) -> list[dict[str, Any]]:
@@ -55,6 +55,6 @@ def _scores(data: Any) -> npt.NDArray[np.floating[Any]]:
         )
     if scores.dtype.kind != "f":
         scores = scores.astype(np.float64)
-    if not np.isfinite(scores.max()):  # NaN among them makes the maximum NaN
+    if not np.isfinite(scores.max()):  # a NaN among the scores makes the maximum NaN
         raise ValueError(f"in_data: got {scores.max()} as the best of {scores.size} scores")
     return scores.reshape(-1)

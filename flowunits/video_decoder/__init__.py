@@ -1,4 +1,4 @@
-"""``video_decoder``: the frames of a video."""
+"""``video_decoder``: decodes the frames of a video."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -13,17 +13,17 @@ class VideoDecoderOptions:
     pix_fmt: Literal["bgr", "rgb", "gray", "nv12", "bgrp", "rgbp"] = option(
         "bgr", help="The pixel format of the frames; bgrp and rgbp are planar."
     )
-    keyframes_only: bool = option(False, help="Decode key frames alone.")
+    keyframes_only: bool = option(False, help="Decode only key frames.")
     strict: bool = option(
         True,
-        help="A damaged packet or frame is an error in its place, and the frames up to the next "
-        "key frame, which are built on it, are left out; false: the decoder makes of it what it "
-        "can, and only a packet of which nothing can be made is an error.",
+        help="A damaged packet or frame becomes an error at its place. The frames up to the next "
+        "key frame depend on it and are left out. If false, the decoder repairs damage as far as "
+        "it can. Only an undecodable packet is then an error.",
     )
     codec_threads: int = option(
         1,
-        help="Threads that decode one video; 0: a thread a processor. Several videos are decoded "
-        "by several threads anyway.",
+        help="The threads that decode one video; 0: one thread per processor. Several videos are "
+        "always decoded by several threads.",
         minimum=0,
         maximum=64,
     )
@@ -39,10 +39,10 @@ SPEC = FlowUnitSpec(
     outputs=(
         Port(
             "out_video_frame",
-            "uint8 (H, W, 3) BGR unless pix_fmt says otherwise, in the order of display, with the "
-            "meta of an image, index (from 0), timestamp (seconds), rate_num, rate_den, "
-            "rotate_angle (clockwise degrees to turn it upright), duration (of the video, seconds) "
-            "and source_url",
+            "uint8, by default (H, W, 3) BGR, in display order. The meta are those of an image, "
+            "index (from 0), timestamp (seconds), rate_num, rate_den, rotate_angle, duration and "
+            "source_url. A turn by rotate_angle, in degrees clockwise, makes the frame upright. "
+            "The duration is that of the video, in seconds",
             dtype="uint8",
         ),
     ),

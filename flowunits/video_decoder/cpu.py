@@ -7,15 +7,15 @@ from modelflow.video import Track, load_av
 
 
 class VideoDecoder(FlowUnit):
-    """A decoder a stream, in the state ``decoding``; another one where another track begins."""
+    """Keeps a decoder per stream, in the state ``decoding``. Another track gets a new decoder."""
 
     def open(self, config: VideoDecoderOptions) -> None:
-        """Takes the options."""
+        """Stores the options."""
         self._options = config
         load_av()
 
     def process(self, ctx: Context) -> None:
-        """Decodes packets; one that is damaged is an error in its place."""
+        """Decodes packets; a damaged packet becomes an error at its place."""
         values: list[Buffer | ValueError] = []
         for packet in ctx.input():
             try:
@@ -27,7 +27,7 @@ class VideoDecoder(FlowUnit):
         ctx.emit(values)
 
     def stream_end(self, ctx: Context) -> None:
-        """Gives the frames that the decoder has kept back."""
+        """Emits the frames that the decoder still holds."""
         decoding = ctx.state.pop("decoding", None)
         if decoding is not None and not ctx.is_cancelled:
             ctx.emit(decoding.flush())

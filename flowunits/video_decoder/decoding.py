@@ -1,4 +1,4 @@
-"""One track while it is decoded."""
+"""The decoder of one track."""
 
 from typing import Any
 
@@ -13,17 +13,17 @@ from modelflow.video import Track, build_packet, load_av
 
 __all__ = ["Decoding"]
 
-# Our formats as FFmpeg calls them; the planar ones are made of the packed ones.
+# FFmpeg's names of the packed formats. Planar formats are made from packed pixels.
 _FORMATS = {"bgr": "bgr24", "rgb": "rgb24", "gray": "gray", "nv12": "nv12"}
-# FFmpeg's err_detect: all that it can notice, and an error for it instead of a guess.
+# FFmpeg's err_detect: detect all errors it can, and raise an error instead of a guess.
 _STRICT = "crccheck+bitstream+buffer+explode"
 
 
 class Decoding:
-    """A decoder, and what its frames are told.
+    """A decoder and the meta that its frames share.
 
     Attributes:
-        track: What it decodes.
+        track: The decoded track.
         index: The number of the next frame.
     """
 
@@ -31,7 +31,7 @@ class Decoding:
         """Opens the decoder.
 
         Raises:
-            ValueError: there is no such decoder, or the frames have too many pixels.
+            ValueError: FFmpeg has no such decoder, or the frames have too many pixels.
         """
         av = load_av()
         self.track = track
@@ -55,7 +55,7 @@ class Decoding:
             raise ValueError(
                 f"video_decoder: {track.source!r}: no decoder for the codec {track.codec!r}"
             ) from error
-        self._codec.copy_opaque = True  # a frame knows its packet
+        self._codec.copy_opaque = True  # to find the packet of a frame
         self._codec.thread_count = options.codec_threads
         if options.strict:
             self._codec.options = {"err_detect": _STRICT}
@@ -76,7 +76,7 @@ class Decoding:
         else:
             values, is_damaged = self._run(build_packet(buffer, self.track), buffer)
         if is_damaged and self._options.strict:
-            # What follows is built on what is missing, and would look good to the decoder.
+            # The next frames depend on the missing data, but would look undamaged to the decoder.
             self._damaged_packet = buffer
             values[-1:-1] = self._run(None, buffer)[0]
             self._codec.flush_buffers()
@@ -84,15 +84,15 @@ class Decoding:
         return values
 
     def flush(self) -> list[Buffer | ValueError]:
-        """Returns the frames that are left, at the end of the track."""
+        """Returns the frames that remain at the end of the track."""
         return self._run(None, None)[0]
 
     def _run(self, packet: Any, buffer: Buffer | None) -> tuple[list[Buffer | ValueError], bool]:
-        """Gives frames, perhaps with an error behind them; and whether something was damaged."""
+        """Returns frames, perhaps with an error after them, and whether data was damaged."""
         try:
             frames = self._codec.decode(packet)
         except self._av.error.EOFError:
-            return [], False  # it was flushed before
+            return [], False  # the decoder was flushed before
         except self._av.error.FFmpegError as error:
             raised = self._damaged(buffer, error.strerror)
             raised.__cause__ = error
@@ -108,7 +108,7 @@ class Decoding:
         return values, False
 
     def _is_hidden(self, frame: Any) -> bool:
-        """Tells whether an edit list cuts a frame away, or its packet has been called damaged."""
+        """Tells whether an edit list hides the frame, or its packet was reported as damaged."""
         if frame.opaque is None:
             return False
         (packet,) = frame.opaque
@@ -168,6 +168,6 @@ class Decoding:
 
 
 def _copy(plane: Any, rows: npt.NDArray[np.uint8]) -> None:
-    """Copies a plane, whose lines may be longer than a row, into memory that is reused."""
+    """Copies a plane, whose lines may be longer than a row, into reused memory."""
     lines = np.frombuffer(plane, np.uint8).reshape(-1, plane.line_size)
     np.copyto(rows, lines[: len(rows), : rows.shape[1]])

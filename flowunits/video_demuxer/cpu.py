@@ -7,23 +7,24 @@ from flowunits.video_demuxer.reading import Reading
 from modelflow import Context, FlowUnit
 from modelflow.video import load_av
 
-# One call gives so many packets at most: others get their turn, and a queue its bound.
+# Most packets of one call, to let other streams run and to respect the bound of the queue.
 _PACKETS_A_CALL = 16
 
 
 class VideoDemuxer(FlowUnit):
-    """Reads a few packets a call, and asks to be called again; a wait to reconnect costs no thread.
+    """Reads a few packets in each call and calls itself again by an event.
 
-    The state of a stream: ``waiting``, the addresses still to be read, and ``reading``.
+    No thread waits while a connection is to be opened again. The state of a stream is ``waiting``,
+    the addresses still to be read, and ``reading``.
     """
 
     def open(self, config: VideoDemuxerOptions) -> None:
-        """Takes the options."""
+        """Stores the options."""
         self._options = config
         load_av()
 
     def process(self, ctx: Context) -> None:
-        """Takes up addresses, or goes on reading."""
+        """Stores new addresses, or reads the next packets."""
         state = ctx.state
         if ctx.event is None:
             waiting = state.setdefault("waiting", [])
@@ -44,7 +45,7 @@ class VideoDemuxer(FlowUnit):
             state["is_called"] = ctx.send_event(delay=delay)
 
     def stream_end(self, ctx: Context) -> None:
-        """Closes what is open."""
+        """Closes the open video."""
         reading = ctx.state.pop("reading", None)
         if reading is not None:
             reading.close()

@@ -1,4 +1,4 @@
-"""One video while its packets are read: opened, read on, opened again, given up."""
+"""Reads the packets of one video, and opens the video again after an interruption."""
 
 import errno
 from collections.abc import Iterator
@@ -19,25 +19,25 @@ from modelflow.video import (
 
 __all__ = ["Reading"]
 
-# FFmpeg's format that says how a player turns the frames, and counts them rightly: mp4, mov, 3gp.
+# FFmpeg's format with the rotation for players and a correct number of frames: mp4, mov, 3gp.
 _MOV = "mov"
-# What was missed there does not come again.
+# Schemes of live streams: packets that were missed during an interruption are lost.
 _LIVE = ("rtsp", "rtsps", "rtmp", "rtmps", "rtp", "udp", "tcp", "srt")
-# A file ends this much before its own duration says (seconds, and frames): no longer rounding.
+# A shorter end than the declared duration, by this many seconds or frames, is no rounding error.
 _SLACK_SECONDS, _SLACK_FRAMES = 0.5, 3
 
 
 class Reading:
-    """Reads one video; knows when to try again.
+    """Reads one video and decides when to try again.
 
     Attributes:
-        is_over: Nothing more comes of it.
+        is_over: Whether the video has no more packets.
     """
 
     def __init__(
         self, buffer: Buffer, options: VideoDemuxerOptions, openings: Iterator[int]
     ) -> None:
-        """Takes the address, and the numbers of openings in its stream; opens nothing yet."""
+        """Stores the address and the counter of openings of its stream; opens nothing yet."""
         self._openings = openings
         is_sent = isinstance(buffer.data, str) and buffer.data
         self._url = buffer.data if is_sent else buffer.get("source_url", buffer.data)
@@ -64,10 +64,10 @@ class Reading:
         self.is_over = False
 
     def read(self, most: int) -> tuple[list[Buffer | Exception], float]:
-        """Returns up to ``most`` packets, perhaps with an error behind them.
+        """Returns up to ``most`` packets, perhaps with an error after them.
 
         Returns:
-            The values to emit, and after how many seconds to call again.
+            The values to emit, and the seconds after which to call again.
         """
         if not isinstance(self._url, str):
             self.close()
@@ -92,7 +92,7 @@ class Reading:
             return values, self._failed(values, error)
 
     def close(self) -> None:
-        """Ends it."""
+        """Ends the reading and closes the container."""
         self.is_over = True
         self._release()
 
@@ -103,7 +103,7 @@ class Reading:
 
     def _is_wanted(self, packet: Any) -> bool:
         if packet.size == 0:
-            return False  # the end of a stream
+            return False  # this packet marks the end of the stream
         moment = packet.pts if packet.pts is not None else packet.dts
         if moment is not None:
             end = float((moment + (packet.duration or 0)) * packet.time_base)
@@ -112,7 +112,7 @@ class Reading:
             return False
         self._read += 1
         if self._read <= self._reached:
-            return False  # given before the video broke off
+            return False  # emitted before the interruption
         self._reached = 0 if self._is_live else self._read
         return packet.is_keyframe or not self._options.key_frame_only
 
@@ -135,7 +135,7 @@ class Reading:
         return 0.0
 
     def _is_complete(self, error: Exception) -> bool:
-        """Tells whether an error is the end of a file whose server tells no length."""
+        """Tells whether an error is the end of a file whose server does not send its length."""
         is_end = isinstance(error, OSError) and error.errno == errno.EIO and not self._is_live
         is_promised = self._container is None or self._container.size > 0
         return is_end and self._read > 0 and not is_promised and self._cut_off() is None
@@ -158,7 +158,7 @@ class Reading:
             f"{reason}{tried}"
         )
         raised = ValueError(text)
-        if _is_final(error):  # what FFmpeg raises holds the whole address, with its secrets
+        if _is_final(error):  # FFmpeg's errors contain the whole address with its secrets
             raised.__cause__ = error
         return raised
 
@@ -172,7 +172,7 @@ class Reading:
             rotation = self._find_rotation(stream.index) if is_mov else 0
             track = _track(container, stream, source_label(self._url), rotation)
             self._track = replace(track, opening=next(self._openings))
-        self._declared = stream.frames if is_mov else 0  # AVI counts what is shown, and wrongly
+        self._declared = stream.frames if is_mov else 0  # AVI counts only shown frames, and wrongly
         self._read = 0
         self._packets = container.demux()
 
@@ -181,9 +181,10 @@ class Reading:
         return open_input(self._url, options.open_timeout_ms / 1e3, options.read_timeout_ms / 1e3)
 
     def _find_rotation(self, index: int) -> int:
-        """Returns the clockwise angle, which FFmpeg says of decoded frames alone.
+        """Returns the clockwise angle, which FFmpeg reports only for decoded frames.
 
-        A container that has been decoded and set back gives other packets where it was trimmed.
+        Decodes in a second container. After a seek back, a container of a trimmed video returns
+        other packets.
         """
         if is_network_address(self._url):
             return 0
@@ -191,7 +192,7 @@ class Reading:
             with self._open_container() as container:
                 frame = next(container.decode(container.streams[index]), None)
         except load_av().error.InvalidDataError:
-            return 0  # the decoder says so in its place
+            return 0  # the decoder reports the error at its place
         return 0 if frame is None else -round(frame.rotation / 90) * 90 % 360
 
     def _buffer(self, packet: Any) -> Buffer:
@@ -201,7 +202,7 @@ class Reading:
         return buffer
 
     def _cut_off(self) -> str | None:
-        """Says what is missing of a file that knows how long it is."""
+        """Returns the reason why a file with a declared length is truncated, or None."""
         track = self._track
         if track is None:
             return None
@@ -217,13 +218,14 @@ class Reading:
 def _refuse(found: Any) -> str:
     what = f"{len(found)} bytes" if isinstance(found, bytes) else type(found).__name__
     return (
-        f"video_demuxer: in_video_url: got {what}; expected the address of a video as text; put a "
-        "video_input with source_url=ADDRESS in the place of the input, or send the address as text"
+        f"video_demuxer: in_video_url: got {what}; expected the address of a video as text. Put a "
+        "video_input with source_url=ADDRESS in the place of the input, or send the address as "
+        "text"
     )
 
 
 def _is_final(error: Exception) -> bool:
-    """Tells whether another attempt could not end otherwise: no such file, no such scheme."""
+    """Tells whether another attempt would fail as well, as for a missing file."""
     return not isinstance(error, load_av().error.FFmpegError)
 
 
@@ -239,7 +241,7 @@ def _track(container: Any, stream: Any, source: str, rotation: int) -> Track:
         extradata=bytes(context.extradata or b""),
         width=context.width,
         height=context.height,
-        # Not the average, which has no place for some frames of a variable rate.
+        # Not the average rate: a variable rate would give two frames the same place.
         rate=stream.guessed_rate or stream.average_rate or Fraction(25),
         time_base=stream.time_base,
         rotation=rotation,
@@ -250,6 +252,6 @@ def _track(container: Any, stream: Any, source: str, rotation: int) -> Track:
 
 
 def _choose_stream(streams: Any) -> Any:
-    """Returns the first video; a cover picture only where there is nothing else."""
+    """Returns the first video track; a cover picture only if all tracks are cover pictures."""
     attached = load_av().stream.Disposition.attached_pic
     return next((each for each in streams if not each.disposition & attached), streams[0])

@@ -1,4 +1,4 @@
-"""``video_encoder``: frames to a video."""
+"""``video_encoder``: encodes frames into a video."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -11,13 +11,15 @@ class VideoEncoderOptions:
     """The options of ``video_encoder``."""
 
     default_dest_url: str = option(
-        help="Where the video goes: a file, with {stem} (of the source) and {repeat} filled in, or "
-        "rtsp://, rtmp://, ...; a session's own 'dest_url', in its context, goes before. In a "
-        "graph file relative to that file.",
+        help="The target: a file, with {stem} (of the source) and {repeat} replaced, or rtsp://, "
+        "rtmp://, ... The key 'dest_url' of a session's context replaces this option. A relative "
+        "path in a graph file is relative to that file.",
         is_path=True,
     )
     format: Literal["auto", "mp4", "flv", "mkv", "rtsp"] = option(
-        "auto", help="The container; auto: by the ending of a file, or the scheme of an address."
+        "auto",
+        help="The container. By default it follows from the ending of a file or the scheme of an "
+        "address.",
     )
     encoder: str = option("mpeg4", help="FFmpeg's encoder: mpeg4, libx264, ...")
     bit_rate: int = option(3_200_000, help="Bits a second.", minimum=1000, maximum=1_000_000_000)
@@ -29,16 +31,16 @@ SPEC = FlowUnitSpec(
     inputs=(
         Port(
             "in_video_frame",
-            "uint8 (H, W, 3) or planar, bgr, rgb, gray or nv12, all of one size; with the meta "
-            "rate_num and rate_den (else 25 frames a second) and timestamp (seconds): its distance "
-            "from the first one is the frame's time. A container that keeps no times, as AVI, has "
-            "the frames at that rate alone, each in the nearest place that is free",
+            "uint8 (H, W, 3) or planar, bgr, rgb, gray or nv12, all of one size. The meta rate_num "
+            "and rate_den are the frame rate (by default 25). The time of a frame is its meta "
+            "timestamp (seconds) minus that of the first frame. A container without times, such as "
+            "AVI, has a constant rate: each frame takes the nearest free place",
             dtype="uint8",
         ),
     ),
     options=VideoEncoderOptions,
     kind=Stream(),
-    description="Encodes frames into a video; one that can be played whatever went wrong before.",
+    description="Encodes frames into a video. The video can be played even after an error.",
     group="Video",
     requires={"av": "video"},
     refuses_with=ValueError,

@@ -10,13 +10,13 @@ from modelflow.video import is_network_address, load_av
 
 
 class VideoEncoder(FlowUnit):
-    """An encoder a stream, in the state ``encoding``, begun by the first frame."""
+    """Keeps an encoder per stream, in the state ``encoding``, which the first frame creates."""
 
     def open(self, config: VideoEncoderOptions) -> None:
-        """Takes the options.
+        """Stores the options.
 
         Raises:
-            ValueError: there is no such encoder, or the address is none.
+            ValueError: FFmpeg has no such encoder, or the address is invalid.
         """
         av = load_av()
         self._options = config
@@ -30,9 +30,9 @@ class VideoEncoder(FlowUnit):
         """Encodes frames.
 
         Raises:
-            ValueError: the video cannot be begun.
+            ValueError: the video cannot be started.
         """
-        if "failure" in ctx.state:  # a video that lacks its beginning is none
+        if "failure" in ctx.state:  # without its first frames the video would be useless
             raise ctx.state["failure"]
         encoding = ctx.state.get("encoding")
         if encoding is None:
@@ -44,7 +44,7 @@ class VideoEncoder(FlowUnit):
         encoding.encode(ctx.input())
 
     def stream_end(self, ctx: Context) -> None:
-        """Finishes the video, also where the session was cancelled."""
+        """Finishes the video, even if the session was cancelled."""
         encoding = ctx.state.pop("encoding", None)
         if encoding is not None:
             encoding.close()

@@ -1,4 +1,4 @@
-"""One video while it is written."""
+"""The encoder of one video."""
 
 import math
 import os
@@ -19,24 +19,24 @@ __all__ = ["Encoding"]
 _FORMATS = {"mp4": "mp4", "flv": "flv", "mkv": "matroska", "rtsp": "rtsp", "ts": "mpegts"}
 _SCHEMES = {"rtsp": "rtsp", "rtmp": "flv", "rtmps": "flv", "udp": "mpegts", "tcp": "mpegts"}
 _DEFAULT_RATE = Fraction(25)
-# MPEG-4 counts a frame's time in 16 bits of a second's ticks.
+# MPEG-4 stores the time of a frame in 16 bits, in ticks of a fraction of a second.
 _MOST_TICKS = 65535
-# FFmpeg's numbers: the matrix, the range of 16 to 235, primaries and transfer (those of sRGB).
+# FFmpeg's numbers of the matrix, of the range 16 to 235, and of primaries and transfer (sRGB's).
 _BT601, _LIMITED, _BT709 = 5, 1, 1
 
-# Files that are being written: two sessions must not write one.
+# Files that are being written. Two sessions must not write the same file.
 _targets: set[str] = set()
 _lock = threading.Lock()
 
 
 class Encoding:
-    """Writes one video: a file beside its place until it is whole, or a stream."""
+    """Writes one video: a stream, or a file with a temporary name until the video is complete."""
 
     def __init__(self, target: str, options: VideoEncoderOptions, first: Buffer) -> None:
-        """Opens the target; size and rate are those of the first frame.
+        """Opens the target for videos with the size and the rate of the first frame.
 
         Raises:
-            ValueError: another session writes there, or it cannot be written.
+            ValueError: another session writes the file, or the file cannot be written.
         """
         self._target = target
         self._is_file = not is_network_address(target)
@@ -44,7 +44,8 @@ class Encoding:
         if self._is_file:
             path = Path(target)
             path.parent.mkdir(parents=True, exist_ok=True)
-            # A name that nobody foresees: FFmpeg writes through a link that lies there.
+            # A name that cannot be guessed: FFmpeg would write through a symbolic link of that
+            # name.
             self._part = str(path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}"))
             _claim(target)
         try:
@@ -70,21 +71,24 @@ class Encoding:
             raise ValueError(
                 f"video_encoder: {source_label(self._target)!r} cannot be begun: {error}"
             ) from error
-        # The usual subsampling of colours takes an even size.
+        # The usual chroma subsampling requires an even size.
         self._stream.width, self._stream.height = (max(2, side // 2 * 2) for side in self._size)
         self._stream.pix_fmt = "yuv420p"
         self._stream.bit_rate = options.bit_rate
-        # What PyAV converts to; unsaid, players take BT.709 for HD. MP4 holds all four or none.
+        # The colour space that PyAV converts to. Without it players assume BT.709 for HD. MP4
+        # stores all four values or none.
         context = self._stream.codec_context
         context.colorspace, context.color_range = _BT601, _LIMITED
         context.color_primaries = context.color_trc = _BT709
         self._rate = rate
-        # A container that keeps a time for each frame gets fine ones: 25 -> 65525 ticks a second.
+        # A container with a time for each frame gets a fine time base: 25 -> 65525 ticks a second.
         is_variable = self._container.format.flags & av.format.Flags.variable_fps.value
         finer = _MOST_TICKS // rate.numerator * rate.denominator if is_variable else 1
         self._ticks = rate * finer
         context.time_base = 1 / self._ticks
-        if not is_variable:  # nor does it keep that a frame is shown later than it is decoded
+        if (
+            not is_variable
+        ):  # such a container cannot store that a frame is shown later than decoded
             context.max_b_frames = 0
         self._next = 0
         self._seconds = -float(1 / rate)
@@ -94,7 +98,7 @@ class Encoding:
         """Encodes frames.
 
         Raises:
-            ValueError: one is no image, or of another size than the first, or cannot be written.
+            ValueError: a frame is no image, has another size than the first, or cannot be written.
         """
         for buffer in buffers:
             frame = self._frame(buffer)
@@ -107,10 +111,10 @@ class Encoding:
                 ) from error
 
     def close(self) -> None:
-        """Writes what is left, and puts the file into its place.
+        """Writes the remaining packets and renames the file to its final name.
 
         Raises:
-            ValueError: it cannot be written.
+            ValueError: the file cannot be written.
         """
         try:
             try:
@@ -121,7 +125,7 @@ class Encoding:
             if self._is_file:
                 os.replace(self._part, self._target)
         except (self._av.error.FFmpegError, OSError) as error:
-            self._drop_part()  # it would keep a full disk full
+            self._drop_part()  # an incomplete file would keep a full disk full
             raise ValueError(
                 f"video_encoder: {source_label(self._target)!r} cannot be finished: {error}"
             ) from error
@@ -136,7 +140,7 @@ class Encoding:
         if options.format != "auto":
             return _FORMATS[options.format]
         if self._is_file:
-            # By the name of the file, not of the one that is written first.
+            # By the ending of the target, because the temporary file has another name.
             ending = Path(self._target).suffix.lower().lstrip(".")
             return _FORMATS.get(ending) or ending or "mp4"
         return _SCHEMES.get(self._target.partition("://")[0].lower())
@@ -154,10 +158,11 @@ class Encoding:
         return frame
 
     def _position(self, buffer: Buffer) -> int:
-        """Returns the frame's time in ticks from the first one; where frames are missing, a gap.
+        """Returns the frame's time in ticks since the first frame; missing frames leave a gap.
 
-        A frame without a time, or whose time is not behind the last one's (a camera that was opened
-        again begins at 0), follows after the length of a frame; the next ones keep their distance.
+        A frame without a time follows the last frame after the length of a frame. The same applies
+        if its time is not later than the last (a reopened camera begins at 0). The next frames keep
+        their distance.
         """
         moment = buffer.get("timestamp")
         following = self._seconds + float(1 / self._rate)

@@ -1,4 +1,4 @@
-"""``video_input``: the address of a video."""
+"""``video_input``: emits the address of a video."""
 
 from dataclasses import dataclass
 
@@ -10,11 +10,15 @@ class VideoInputOptions:
     """The options of ``video_input``."""
 
     source_url: str = option(
-        help="A file (in a graph file relative to that file), or a stream: rtsp://, http://, ...",
+        help="A file, or a stream: rtsp://, http://, ... A relative path in a graph file is "
+        "relative to that file.",
         is_path=True,
     )
     repeat: int = option(
-        1, help="How many times to give it: so many videos run at once.", minimum=1, maximum=100_000
+        1,
+        help="How many times to emit the address. So many videos run at once.",
+        minimum=1,
+        maximum=100_000,
     )
 
     def __post_init__(self) -> None:
@@ -35,13 +39,13 @@ SPEC = FlowUnitSpec(
     outputs=(
         Port(
             "out_video_url",
-            "the address as text, with the meta source_url and repeat (from 0); each is a session "
-            "of its own",
+            "the address as text, with the meta source_url and repeat (from 0). Each address is a "
+            "session of its own",
         ),
     ),
     options=VideoInputOptions,
     kind=Source(opens_sessions=True),
-    description="Gives the address of a video, one or several times, each in its own session.",
+    description="Emits the address of a video, once or several times, each in its own session.",
     group="Input",
     refuses_with=ValueError,
 )

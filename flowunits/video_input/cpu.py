@@ -5,14 +5,14 @@ from modelflow import Buffer, Context, FlowUnit
 
 
 class VideoInput(FlowUnit):
-    """Gives one address a call, so that the queue behind bounds how many videos are begun."""
+    """Emits one address in each call; the next queue then bounds the number of open videos."""
 
     def open(self, config: VideoInputOptions) -> None:
-        """Takes the options."""
+        """Stores the options."""
         self._options = config
 
     def process(self, ctx: Context) -> None:
-        """Gives the address once more."""
+        """Emits the address again."""
         number: int = ctx.state.get("number", 0)
         url = self._options.source_url
         ctx.emit([Buffer(url, {"source_url": url, "repeat": number})])

@@ -1,11 +1,11 @@
-"""``yolo_postprocess``: a YOLO network's tensors to boxes."""
+"""``yolo_postprocess``: converts the tensors of a YOLO network to boxes."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 from modelflow import FlowUnitSpec, Port, option
 
-# The anchors that YOLO v3 and v5 were published with, for the strides 8, 16 and 32.
+# The anchors of the published YOLO v3 and v5, for the strides 8, 16 and 32.
 _COCO_ANCHORS = (
     *(10.0, 13.0, 16.0, 30.0, 33.0, 23.0),
     *(30.0, 61.0, 62.0, 45.0, 59.0, 119.0),
@@ -27,51 +27,61 @@ class YoloPostprocessOptions:
     )
     conf_threshold: tuple[float, ...] = option(
         (0.25,),
-        help="The least score of a box, its objectness times that of its best class; one value, or "
-        "one a class.",
+        help="The least score of a box, which is its objectness times the score of its best class. "
+        "Give one value, or one value for each class.",
         aliases=("score_threshold",),
         minimum=0,
         maximum=1,
     )
     nms_threshold: tuple[float, ...] = option(
         (0.45,),
-        help="The greatest overlap (intersection over union) of two boxes of a class; one value, "
-        "or one a class.",
+        help="The greatest overlap (intersection over union) of two boxes of the same class. Give "
+        "one value, or one value for each class.",
         minimum=0,
         maximum=1,
     )
     strides: tuple[int, ...] = option(
-        (8, 16, 32), help="Input pixels a cell, one value a tensor, in their order.", minimum=1
+        (8, 16, 32),
+        help="Input pixels per cell, one value for each tensor, in their order.",
+        minimum=1,
     )
     anchors: tuple[float, ...] = option(
         _COCO_ANCHORS,
-        help="Widths and heights of the anchors in input pixels, tensor by tensor; not for YOLOX.",
+        help="Widths and heights of the anchors in input pixels, tensor by tensor. YOLOX has no "
+        "anchors.",
         aliases=("anchor_biases",),
         minimum=0,
     )
     anchor_num: tuple[int, ...] = option(
-        (), help="The number of anchors of each tensor; none: the same for all.", minimum=1
+        (),
+        help="The number of anchors of each tensor. By default all tensors have the same number.",
+        minimum=1,
     )
     yolo_output_layer_num: int | None = option(
-        None, help="The number of tensors; none: as many as strides.", minimum=1, maximum=16
+        None,
+        help="The number of tensors. By default there is one for each stride.",
+        minimum=1,
+        maximum=16,
     )
     yolo_output_layer_wh: tuple[int, ...] = option(
         (),
-        help="Width and height in cells of each tensor; none: the input's size divided by the "
-        "strides.",
+        help="Width and height of each tensor, in cells. By default the input's size divided by "
+        "the strides.",
         minimum=1,
     )
     scale_to_input: bool = option(
-        True, help="Give boxes in pixels of the network's input; false: in shares of it, 0..1."
+        True,
+        help="Emit boxes in pixels of the network's input. If false, in fractions of its size, "
+        "0..1.",
     )
-    max_boxes: int = option(300, help="The most boxes to give for a buffer.", minimum=1)
+    max_boxes: int = option(300, help="The most boxes of an output buffer.", minimum=1)
     labels: str | None = option(None, help="A text file of class names, one a line.", is_path=True)
 
     def __post_init__(self) -> None:
         """Checks the options against each other.
 
         Raises:
-            ValueError: the sizes do not divide, or the lists do not fit in length.
+            ValueError: the strides do not divide the input size, or a list has the wrong length.
         """
         for name in ("conf_threshold", "nms_threshold"):
             count = len(getattr(self, name))
@@ -125,9 +135,9 @@ SPEC = FlowUnitSpec(
     inputs=(
         Port(
             "in_feat1",
-            "the network's first tensor for one image, raw: float32 (anchors * (5 + classes), H, "
-            "W) or with these axes split or packed; YOLO v5 and YOLOX also (N, 5 + classes), all "
-            "tensors in one (v5: decoded already)",
+            "the network's first raw tensor for one image: float32 (anchors * (5 + classes), H, "
+            "W), or with these axes split or packed. For YOLO v5 and YOLOX also (N, 5 + classes), "
+            "with all tensors in one. For v5 this form is already decoded",
         ),
         Port("in_feat2", "the second tensor, of the second stride", is_optional=True),
         Port("in_feat3", "the third tensor, of the third stride", is_optional=True),
@@ -135,11 +145,12 @@ SPEC = FlowUnitSpec(
     outputs=(
         Port(
             "out_region",
-            "a list of Box, the best first; not clipped to the image, for they may reach out of it",
+            "a list of Box, the best first. Boxes may exceed the image, because they are not "
+            "clipped",
         ),
     ),
     options=YoloPostprocessOptions,
-    description="Turns the tensors of YOLO v3, v5 and YOLOX into boxes.",
+    description="Converts the tensors of YOLO v3, v5 and YOLOX to boxes.",
     group="Inference",
     is_compute_bound=True,
     is_one_by_one=True,

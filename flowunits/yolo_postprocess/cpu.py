@@ -19,13 +19,13 @@ from modelflow.image import Box, read_labels, suppress
 
 
 class YoloPostprocess(FlowUnit):
-    """Works with any number of inputs, in their order: units of a folder name their own ports."""
+    """Decodes any number of inputs in their order: units of a folder name their own ports."""
 
     def open(self, config: YoloPostprocessOptions) -> None:
-        """Lays out the tensors and reads the labels.
+        """Computes the layout of the tensors and reads the labels.
 
         Raises:
-            ValueError: there are not as many labels as classes.
+            ValueError: the number of labels differs from the number of classes.
         """
         self._options = config
         self._layers = _layers(config)
@@ -41,7 +41,7 @@ class YoloPostprocess(FlowUnit):
             )
 
     def process(self, ctx: Context) -> None:
-        """Works on each image by itself."""
+        """Processes each image separately."""
         ctx.emit_each(self._detect, *ctx.inputs)
 
     def _detect(self, *buffers: Buffer) -> list[Box]:

@@ -1,4 +1,4 @@
-"""From the tensors of a YOLO network to candidates: one row of numbers a box."""
+"""Decodes the tensors of a YOLO network into candidates, one row of numbers per box."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Layer:
-    """What is known of one tensor.
+    """The layout of one tensor.
 
     Attributes:
-        width, height: In cells.
-        stride: Input pixels a cell, (x, y).
-        anchors: (A, 2) widths and heights in input pixels; (1, 2) of the stride for YOLOX.
+        width, height: The size in cells.
+        stride: Input pixels per cell, (x, y).
+        anchors: (A, 2) widths and heights in input pixels; for YOLOX (1, 2), the stride.
     """
 
     width: int
@@ -30,7 +30,13 @@ class Layer:
 
 @dataclass(frozen=True)
 class Candidates:
-    """Boxes before suppression: (N, 4) x, y of the middle, w, h in input pixels; (N,); (N,)."""
+    """Boxes before suppression.
+
+    Attributes:
+        boxes: (N, 4) x and y of the middle, width and height, in input pixels.
+        scores: (N,) scores.
+        classes: (N,) class numbers.
+    """
 
     boxes: Floats
     scores: Floats
@@ -40,16 +46,16 @@ class Candidates:
 def decode(
     head: str, tensors: Sequence[Floats], layers: Sequence[Layer], thresholds: Floats
 ) -> list[Candidates]:
-    """Decodes one raw tensor a layer.
+    """Decodes one raw tensor for each layer.
 
     Args:
         head: ``v3 v5 x``.
-        tensors: One a layer, in any of the forms that `_arranged` knows.
-        layers: What is known of them.
+        tensors: One for each layer, in any of the forms that `_arranged` accepts.
+        layers: Their layouts.
         thresholds: (classes,) least scores.
 
     Raises:
-        ValueError: a tensor does not have the numbers that its layer needs.
+        ValueError: the shape of a tensor does not fit its layer.
     """
     return [
         _decode_layer(
@@ -60,16 +66,16 @@ def decode(
 
 
 def decode_ready(rows: Floats, thresholds: Floats) -> Candidates:
-    """Reads rows that the network has decoded itself: x, y, w, h, objectness, scores."""
+    """Reads rows that the network has decoded: x, y, w, h, objectness, scores."""
     picked, scores, classes = _best(rows[:, 4], rows[:, 5:], thresholds)
     return Candidates(rows[picked, :4], scores, classes)
 
 
 def split(rows: Floats, layers: Sequence[Layer]) -> list[Floats]:
-    """Splits the rows of all layers in one tensor (N, 5 + classes), layer by layer.
+    """Splits one tensor (N, 5 + classes) with the rows of all layers into one tensor per layer.
 
     Raises:
-        ValueError: there are not as many rows as the layers have cells.
+        ValueError: the number of rows differs from the number of cells of the layers.
     """
     counts = [layer.width * layer.height * len(layer.anchors) for layer in layers]
     if len(rows) != sum(counts):
@@ -81,7 +87,7 @@ def split(rows: Floats, layers: Sequence[Layer]) -> list[Floats]:
 
 
 def _arranged(tensor: Floats, layer: Layer, values: int, number: int) -> Floats:
-    """Returns a tensor as (A, H, W, values), whichever way its axes lie."""
+    """Returns a tensor as (A, H, W, values), for any accepted order of its axes."""
     count, height, width = len(layer.anchors), layer.height, layer.width
     shape = tensor.shape
     while len(shape) > 1 and shape[0] == 1 and tensor.ndim > 2:
@@ -103,7 +109,7 @@ def _arranged(tensor: Floats, layer: Layer, values: int, number: int) -> Floats:
 def _forms(
     count: int, height: int, width: int, values: int
 ) -> Mapping[tuple[int, ...], tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Gives the shapes that a tensor may have, and how each becomes (A, H, W, values)."""
+    """Returns the accepted shapes, each with the steps to the form (A, H, W, values)."""
     planar, packed = (count, values, height, width), (height, width, count, values)
     ready = (count, height, width, values)
     from_planar, from_packed, as_is = (0, 2, 3, 1), (2, 0, 1, 3), (0, 1, 2, 3)
@@ -114,13 +120,13 @@ def _forms(
         (count * height * width, values): (ready, as_is),
         ready: (ready, as_is),
         planar: (planar, from_planar),
-        # The last wins where shapes are the same: the form that networks give.
+        # The last entry wins if shapes are equal: it is the form that networks return.
         (count * values, height, width): (planar, from_planar),
     }
 
 
 def _decode_layer(head: str, raw: Floats, layer: Layer, thresholds: Floats) -> Candidates:
-    # YOLOX gives objectness and classes as probabilities; the others as logits.
+    # YOLOX returns objectness and classes as probabilities, the other heads as logits.
     objectness, classes = raw[..., 4].reshape(-1), raw[..., 5:].reshape(-1, len(thresholds))
     if head != "x":
         objectness = _sigmoid(objectness)
@@ -146,8 +152,8 @@ def _decode_layer(head: str, raw: Floats, layer: Layer, thresholds: Floats) -> C
 def _best(
     objectness: Floats, classes: Floats, thresholds: Floats, *, is_logits: bool = False
 ) -> tuple[npt.NDArray[np.intp], Floats, npt.NDArray[np.intp]]:
-    """Gives the rows whose best class reaches its threshold, their scores and classes."""
-    # No score is greater than its objectness: most rows end here.
+    """Returns the rows whose best class reaches its threshold, their scores and classes."""
+    # No score exceeds its objectness. This check removes most rows before the expensive part.
     picked = np.flatnonzero(objectness >= thresholds.min())
     chosen = classes[picked]
     best = chosen.argmax(axis=1)

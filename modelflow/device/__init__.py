@@ -1,4 +1,4 @@
-"""Devices: where a node runs and where its data lies."""
+"""Devices, on which nodes run and arrays are stored."""
 
 from modelflow.device.device import CPU, Device
 from modelflow.device.lookup import (

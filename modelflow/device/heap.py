@@ -1,4 +1,4 @@
-"""The memory of the process: what is free may be the system's again, what stays is left alone."""
+"""Controls Python's garbage collector, and returns free memory to the system."""
 
 import contextlib
 import ctypes
@@ -11,13 +11,13 @@ _is_settled = False
 
 @contextlib.contextmanager
 def freeze_heap() -> Iterator[None]:
-    """Inside the block Python's garbage collector leaves alone what has been there for long.
+    """Makes Python's garbage collector skip long-lived objects inside the block.
 
-    For a process that is a server's own. A sweep of everything that the packages and models of a
-    server are made of takes 26 ms for the smallest, with TensorFlow ten times as long, and nobody
-    is answered meanwhile.
+    For a process that only runs a server. A collection of all objects of a server's packages and
+    models takes 26 ms for the smallest server. With TensorFlow it takes ten times as long. No
+    request is answered meanwhile.
     """
-    global _is_settled  # noqa: PLW0603 - there is one heap, and one collector
+    global _is_settled  # noqa: PLW0603 - a process has one heap and one collector
     before, _is_settled = _is_settled, True
     settle_heap()
     try:
@@ -29,20 +29,20 @@ def freeze_heap() -> Iterator[None]:
 
 
 def settle_heap() -> None:
-    """Notes, inside `freeze_heap`, that what is there now stays: a model was loaded."""
+    """Marks the present objects as long-lived, after a model was loaded, inside `freeze_heap`."""
     if _is_settled:
         gc.collect()
         gc.freeze()
 
 
 def give_memory_back() -> None:
-    """Returns to the system what a closed model has left: cycles, and glibc's free lists."""
+    """Frees the memory of a closed model: reference cycles, and glibc's free lists."""
     if _is_settled:
         gc.unfreeze()
     gc.collect()
     if _is_settled:
         gc.freeze()
     if sys.platform == "linux":
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc's alone
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # only glibc has it
         if trim is not None:
             trim(0)

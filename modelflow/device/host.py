@@ -1,7 +1,7 @@
 """The memory of the host: NumPy arrays, gathered into blocks of the pool.
 
-A unit that gives the rows of one array has written the batch of whoever reads them. Where these, in
-this order, are all that a batch is to be made of, the memory is taken as it lies.
+A unit may emit the rows of one array. If exactly these rows, in this order, form the batch of the
+next unit, the batch is a view of the array, without a copy.
 """
 
 from collections.abc import Sequence
@@ -18,18 +18,19 @@ Array = npt.NDArray[Any]
 
 
 def join_rows(rows: Sequence[Any]) -> Array | None:
-    """Returns the array that ``rows`` are the consecutive rows of; no copy is made.
+    """Returns the array whose consecutive rows are ``rows``, without a copy.
 
     Args:
-        rows: Arrays, two at least. Those of one shape and dtype that lie without a gap in the
-            memory of one array can be joined, whoever made them.
+        rows: At least two arrays. Any arrays can be joined that have the same shape and dtype and
+            are adjacent in the memory of one array.
 
     Returns:
-        A view (len(rows), *shape) of the same dtype, read-only; None: they must be copied.
+        A read-only view (len(rows), *shape) of the same dtype. None if the rows must be copied.
     """
     first = rows[0]
     whole = first.base
-    # Most arrays have memory of their own: the second row settles it.
+    # Most arrays have their own memory. Then the second row already shows that joining is
+    # impossible.
     if type(whole) is not np.ndarray or any(row.base is not whole for row in rows):
         return None
     if not whole.flags.c_contiguous or whole.dtype != first.dtype or not first.nbytes:
@@ -60,14 +61,14 @@ class HostMemory(Memory):
     kind = "cpu"
 
     def count(self) -> int:
-        """Returns 1: all processors share one memory."""
+        """Returns 1, because all processors share one memory."""
         return 1
 
     def holds(self, data: Any) -> bool:
         """Tells whether ``data`` is a NumPy array."""
         return isinstance(data, np.ndarray)
 
-    def device_of(self, data: Any) -> Device:  # noqa: ARG002 - there is one
+    def device_of(self, data: Any) -> Device:  # noqa: ARG002 - there is only one device
         """Returns the CPU."""
         return CPU
 
@@ -81,10 +82,10 @@ class HostMemory(Memory):
         items: Sequence[Any],
         size: int,
         dtype: npt.DTypeLike,
-        device: Device = CPU,  # noqa: ARG002 - there is one
+        device: Device = CPU,  # noqa: ARG002 - there is only one device
         shape: tuple[int, ...] | None = None,
     ) -> npt.NDArray[Any]:
-        """Gathers into an array of the pool; what lies there as wanted already gives a view."""
+        """Gathers items into an array of the pool; adjacent rows become a view."""
         first = items[0]
         wanted = np.dtype(dtype)
         if size == len(items) and first.dtype == wanted and shape is None:
@@ -101,11 +102,11 @@ class HostMemory(Memory):
         return staged
 
     def upload(self, arrays: Sequence[Any], device: Device = CPU) -> list[Any]:  # noqa: ARG002
-        """Returns the arrays as they are."""
+        """Returns the same arrays."""
         return list(arrays)
 
     def download(self, arrays: Sequence[Any]) -> list[npt.NDArray[Any]]:
-        """Returns the arrays as they are."""
+        """Returns the same arrays."""
         return list(arrays)
 
 
@@ -122,6 +123,8 @@ def fill(
     """Copies items into the rows of an array; with ``shape`` to the beginning of each row."""
     for row, item in enumerate(items):
         if shape is None:
-            staged[row, ...] = item  # not staged[row]: text of no axes would stay an array
+            staged[row, ...] = (
+                item  # not staged[row]: a text array without axes would stay an array
+            )
         else:
             staged[row][tuple(map(slice, item.shape))] = item

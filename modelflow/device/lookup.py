@@ -1,4 +1,4 @@
-"""The kinds of device, the devices of this machine, the attributes ``device`` and ``deviceid``."""
+"""Finds device kinds and devices, and parses the attributes ``device`` and ``deviceid``."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,28 +25,28 @@ MEMORIES = Plugins(
 
 
 def memory_kinds() -> tuple[str, ...]:
-    """Returns the kinds of device that graphs may name, the built-in ones first."""
+    """Returns the kinds of device that graphs may name, beginning with the built-in kinds."""
     return MEMORIES.names()
 
 
 def memory_of(kind: str) -> Memory:
-    """Returns the memory of a kind of device; its library is not loaded yet.
+    """Returns the memory of a kind of device, without loading its library.
 
     Raises:
-        PlanError: there is no such kind, or its plug-in cannot be imported.
+        PlanError: the kind is unknown, or its plug-in cannot be imported.
     """
     return MEMORIES.find(kind)
 
 
 def device_memories() -> tuple[Memory, ...]:
-    """Returns the memories of all kinds of device but the host's."""
+    """Returns the memories of all device kinds except the host's."""
     return tuple(memory_of(kind) for kind in memory_kinds() if kind != "cpu")
 
 
 def array_dtype(data: Any) -> "np.dtype[Any] | None":
-    """Returns the element type of an array, wherever it lies; None for anything else.
+    """Returns the element type of an array on any device, or None for other data.
 
-    None also for an array of a type that NumPy lacks (bfloat16).
+    The result is None as well if NumPy lacks the type (bfloat16).
     """
     if isinstance(data, np.ndarray):
         dtype: np.dtype[Any] = data.dtype
@@ -58,7 +58,7 @@ def array_dtype(data: Any) -> "np.dtype[Any] | None":
 
 
 def available_devices() -> tuple[Device, ...]:
-    """Returns the devices of this machine, the CPU first; loads no GPU library but the driver."""
+    """Returns the devices of this machine, the CPU first. Loads no GPU library but the driver."""
     return tuple(
         Device(kind, index) for kind in memory_kinds() for index in range(memory_of(kind).count())
     )
@@ -68,7 +68,7 @@ def require_devices(devices: Sequence[Device]) -> None:
     """Checks that devices exist.
 
     Raises:
-        DeviceUnavailableError: one does not; the message names those that do.
+        DeviceUnavailableError: a device is missing. The message names the existing devices.
     """
     existing = available_devices()
     absent = [device for device in devices if device not in existing]
@@ -81,7 +81,7 @@ def require_devices(devices: Sequence[Device]) -> None:
         )
 
 
-# What others call it.
+# Other names of the kinds.
 _ALSO_CALLED = {"gpu": "cuda", "nvidia": "cuda", "x86": "cpu"}
 
 
@@ -90,14 +90,14 @@ def parse_devices(device: str = "cpu", deviceid: str | None = None) -> tuple[Dev
 
     Args:
         device: ``cpu``, ``cuda``, ``cuda:1``, ``auto``, or a list ``cuda:0,1;cpu:0``.
-        deviceid: Numbers separated by commas, for a ``device`` that gives none.
+        deviceid: Numbers separated by commas, for a ``device`` without numbers.
 
     Returns:
-        The devices named, in the order written. Whether they exist is not looked at, except that
-        ``auto`` gives a CUDA device where the machine has one.
+        The named devices, in their order. Only ``auto`` checks whether a device exists: it is a
+        CUDA device if the machine has one.
 
     Raises:
-        ConfigError: the text is not of that form.
+        ConfigError: the text has another form.
     """
     groups = [part.strip() for part in device.split(";") if part.strip()]
     if not groups:
@@ -127,11 +127,11 @@ def _kind(kind: str) -> str:
 
 
 def kind_problem(kind: str, *also: str) -> str:
-    """Returns what to say of a kind of device that there is not; "": there is.
+    """Returns the error about an unknown kind of device, or "" for a known kind.
 
     Args:
-        kind: What was written.
-        also: What may be written in its place.
+        kind: The name in the graph.
+        also: Further names that are allowed.
     """
     known = [*memory_kinds(), *also]
     if kind in known:

@@ -1,9 +1,9 @@
-"""The contract of a device plug-in: what can be done with the memory of one kind of device.
+"""The interface of device plug-ins: the operations on the memory of one kind of device.
 
-To add a kind of device: subclass `Memory` and name the class in the entry point group
-``modelflow.devices`` (``KIND = "package.module:Class"``). A kind of modelflow's own stands in
-the table of ``lookup.py`` instead. Flow units for it name the kind in
-`FlowUnitSpec.devices`. The class loads its library in the first call that needs it.
+To add a kind of device, subclass `Memory` and name the class in the entry point group
+``modelflow.devices`` (``KIND = "package.module:Class"``). The built-in kinds are in the table of
+``lookup.py`` instead. Flow units for the kind name it in `FlowUnitSpec.devices`. The class loads
+its library in the first call that needs it.
 """
 
 from abc import ABC, abstractmethod
@@ -18,10 +18,10 @@ from modelflow.device.device import Device
 
 
 class Memory(ABC):
-    """The memory of all devices of one kind. One instance serves the process, from any thread.
+    """The memory of all devices of one kind. One instance serves all threads of the process.
 
-    Calls may return before the device has done its work; what is done to the same data afterwards,
-    on the same thread, comes behind it. Other threads wait for a `fence`.
+    Calls may return before the device has finished. Later operations on the same data, on the same
+    thread, run after them. Other threads wait for a `fence`.
 
     Attributes:
         kind: The device kind, as graphs name it.
@@ -31,10 +31,10 @@ class Memory(ABC):
 
     @abstractmethod
     def count(self) -> int:
-        """Returns how many devices of this kind the machine has; must be quick and light."""
+        """Returns the number of devices of this kind. Must be fast and load no library."""
 
     def found(self) -> str:
-        """Returns what was found, for the error about a device that is not there; or ``""``."""
+        """Returns the devices found, for the error about a missing device, or ``""``."""
         return ""
 
     @abstractmethod
@@ -43,11 +43,11 @@ class Memory(ABC):
 
     @abstractmethod
     def device_of(self, data: Any) -> Device:
-        """Returns the device on which an array lies that this memory holds."""
+        """Returns the device of an array that this memory holds."""
 
     @abstractmethod
     def dtype_of(self, data: Any) -> "np.dtype[Any] | None":
-        """Returns the element type of an array of this memory; None where NumPy has none such."""
+        """Returns the element type of an array of this memory, or None if NumPy lacks the type."""
 
     @abstractmethod
     def gather(
@@ -61,24 +61,24 @@ class Memory(ABC):
         """Returns ``items`` as one C-contiguous array of ``size`` rows on ``device``.
 
         Args:
-            items: Arrays of one shape, on the host or in this memory (of any of its devices).
-            size: The length of axis 0; rows behind the items are zeros.
-            dtype: The element type; items of another one are converted.
-            device: Where the array shall lie.
-            shape: The shape of each row, where items may be smaller: they lie at its beginning, the
-                rest is zeros. None: the items' own.
+            items: Arrays of one shape, on the host or on any device of this memory.
+            size: The length of axis 0. The rows after the items are zeros.
+            dtype: The element type, to which items are converted.
+            device: The device of the result.
+            shape: The shape of each row, if items may be smaller. An item is copied to the
+                beginning of its row, and the rest is zeros. By default the shape of the items.
         """
 
     @abstractmethod
     def upload(self, arrays: Sequence[Any], device: Device) -> list[Any]:
         """Returns arrays of the host, or of another device of this kind, on ``device``.
 
-        They may differ in shape and dtype. The order stays.
+        The arrays may differ in shape and dtype. Their order is kept.
         """
 
     @abstractmethod
     def download(self, arrays: Sequence[Any]) -> list[npt.NDArray[Any]]:
-        """Returns arrays of this memory on the host, in order; waits until they are there."""
+        """Returns arrays of this memory as host arrays, in order, after the copies are complete."""
 
     def running(self, device: Device) -> AbstractContextManager[Any]:
         """Returns the context in which a worker thread calls its unit (a CUDA stream, say)."""
@@ -86,12 +86,12 @@ class Memory(ABC):
         return nullcontext()
 
     def fence(self, device: Device) -> Any:
-        """Returns a mark behind the work that this thread has given to ``device`` so far.
+        """Returns a mark after the work that this thread has submitted to ``device`` so far.
 
-        None where every call is done when it returns.
+        Returns None if every call is complete when it returns.
         """
         del device
 
     def wait(self, fence: Any, arrays: Sequence[Any]) -> None:
-        """Makes what this thread does next with ``arrays`` come behind ``fence``."""
+        """Makes later work of this thread on ``arrays`` run after ``fence``."""
         del fence, arrays

@@ -1,7 +1,7 @@
-"""Host memory that is reused: arrays whose block goes back to a pool when nobody holds them.
+"""A pool of host memory: the block of an array returns to the pool after its last use.
 
-The C library gives big blocks back to the system and faults every page in again at the next
-allocation, which costs about as much as resizing an image (``benchmarks/image_pipeline.py``).
+The C library returns big blocks to the system. The next allocation then faults every page in again,
+which costs about as much as resizing an image (``benchmarks/image_pipeline.py``).
 """
 
 import threading
@@ -19,7 +19,7 @@ _ALIGNMENT = 64
 
 
 class _Block(np.ndarray[Any, Any]):
-    """The memory itself.
+    """The memory of one pool block.
 
     Block and lease are subclasses because NumPy collapses a chain of views whose types are equal
     to its last member: a plain array's base stays the lease only if the lease's base is no plain
@@ -28,9 +28,9 @@ class _Block(np.ndarray[Any, Any]):
 
 
 class Lease(np.ndarray[Any, Any]):
-    """A view of a block; when the last array over it is gone, the block returns to the pool.
+    """A view of a block; the block returns to the pool when no array uses the lease.
 
-    One array is made over each lease and owns its memory; views of that array refer to the array.
+    One array is made over each lease and owns its memory. Views of this array refer to the array.
     """
 
     __slots__ = ("pool",)
@@ -39,19 +39,19 @@ class Lease(np.ndarray[Any, Any]):
 
     def __del__(self) -> None:
         block = self.base
-        if type(block) is _Block:  # a view of a lease, which somebody has made, has none
+        if type(block) is _Block:  # false for a view of a lease, which does not own the block
             self.pool._give_back(block)
 
 
 class ArrayPool:
-    """Blocks of host memory by size class (powers of two and their halves in between).
+    """A pool of host memory blocks by size class (powers of two and their halves in between).
 
-    Safe to use from several threads. At most ``max_idle`` bytes wait for reuse: where a block finds
-    no room, blocks leave of the size that nobody has asked for the longest.
+    Any thread may use the pool. At most ``max_idle`` bytes are kept for reuse. To make room for a
+    block, the pool frees blocks of the size that was requested least recently.
 
     Attributes:
-        allocations: How many blocks were taken from the system.
-        reuses: How many were taken from the pool.
+        allocations: The number of blocks taken from the system.
+        reuses: The number of blocks taken from the pool.
     """
 
     def __init__(
@@ -59,32 +59,35 @@ class ArrayPool:
         max_idle: int = _MAX_IDLE,
         allocate: Callable[[int], npt.NDArray[np.uint8]] | None = None,
     ) -> None:
-        """Makes an empty pool.
+        """Creates an empty pool.
 
         Args:
-            max_idle: Most bytes that wait for reuse.
-            allocate: Takes a number of bytes from the system; None: NumPy does.
+            max_idle: The most bytes that are kept for reuse.
+            allocate: Allocates a number of bytes. By default NumPy does.
         """
         self.max_idle = max_idle
         self._allocate = allocate or _align
         self.allocations = 0
         self.reuses = 0
         self._idle_bytes = 0
-        # By size, the one asked for last at the end. Sizes stay: there are two for a power of two.
+        # By size class, the last requested at the end. There are two classes per power of two, so
+        # the
+        # keys need no cleanup.
         self._idle: OrderedDict[int, list[_Block]] = OrderedDict()
-        # Re-entrant: the collector may run a lease's __del__ while this thread holds the lock.
+        # Re-entrant: the garbage collector may run a lease's __del__ while this thread holds the
+        # lock.
         self._lock = threading.RLock()
 
     @property
     def idle_bytes(self) -> int:
-        """How many bytes wait for reuse."""
+        """The number of bytes that are kept for reuse."""
         return self._idle_bytes
 
     def empty(self, shape: tuple[int, ...], dtype: npt.DTypeLike = np.uint8) -> npt.NDArray[Any]:
         """Returns an uninitialised, C-contiguous, writable array of that shape and dtype.
 
-        It begins at a multiple of 64 bytes. Small arrays (under 32 KiB) come from NumPy itself and
-        begin where they may.
+        The array begins at a multiple of 64 bytes. Small arrays (under 32 KiB) come from NumPy
+        itself, without this alignment.
         """
         item = np.dtype(dtype)
         count = 1
@@ -110,7 +113,7 @@ class ArrayPool:
 
     def _give_back(self, block: _Block) -> None:
         size = block.nbytes
-        most = self.max_idle - size  # of the others
+        most = self.max_idle - size  # for the other blocks
         with self._lock:
             if self._idle_bytes > most >= 0:
                 self._make_room(size, most)
@@ -119,9 +122,9 @@ class ArrayPool:
                 self._idle[size].append(block)
 
     def _make_room(self, size: int, most: int) -> None:
-        """Lets go of blocks of the sizes that were asked for before ``size`` was, oldest first.
+        """Frees blocks until at most ``most`` bytes are kept.
 
-        Until at most ``most`` bytes are left.
+        The sizes requested least recently come first. Sizes requested after ``size`` are kept.
         """
         for other in [*self._idle]:
             if other == size:
@@ -129,13 +132,14 @@ class ArrayPool:
             while self._idle[other] and self._idle_bytes > most:
                 try:
                     self._idle[other].pop()
-                except IndexError:  # the collector has given back another one in the middle of this
+                # The garbage collector has returned another block between the check and `pop`.
+                except IndexError:
                     break
                 self._idle_bytes -= other
 
 
 def _align(size: int) -> npt.NDArray[np.uint8]:
-    # TensorFlow and oneDNN read an array where it lies only if it begins at a cache line.
+    # TensorFlow and oneDNN use an array without a copy only if it begins at a cache line.
     memory = np.empty(size + _ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % _ALIGNMENT
     return memory[start : start + size]
@@ -159,6 +163,7 @@ def host_pool() -> ArrayPool:
 def empty(shape: tuple[int, ...], dtype: npt.DTypeLike = np.uint8) -> npt.NDArray[Any]:
     """Returns an uninitialised array from the process-wide host pool (see `ArrayPool.empty`).
 
-    Flow units use it for their outputs: the memory is reused once every consumer is done with it.
+    Flow units use it for their outputs: the memory is reused after the last consumer has released
+    it.
     """
     return _host_pool.empty(shape, dtype)

@@ -1,4 +1,4 @@
-"""The memory of CUDA devices, through PyTorch: tensors, streams, events, pinned staging."""
+"""The memory of CUDA devices through PyTorch: tensors, streams, events, pinned staging."""
 
 import threading
 from collections import deque
@@ -22,11 +22,11 @@ def load_torch(extra: str = "cuda", needed_by: str = "device 'cuda'") -> Any:
     """Returns the module ``torch``.
 
     Args:
-        extra: The extra of modelflow that brings it, for the message.
-        needed_by: Who needs it, for the message.
+        extra: The extra of modelflow that installs PyTorch, for the message.
+        needed_by: The feature that needs PyTorch, for the message.
 
     Raises:
-        MissingDependencyError: it is not installed.
+        MissingDependencyError: PyTorch is not installed.
     """
     try:
         import torch
@@ -38,8 +38,8 @@ def load_torch(extra: str = "cuda", needed_by: str = "device 'cuda'") -> Any:
 def make_private_stream(device: Any) -> Any:
     """Returns a stream of a CUDA device that no worker uses.
 
-    PyTorch hands out 32 streams for each priority, then the same ones again; workers have streams
-    of the default priority.
+    PyTorch returns 32 streams for each priority, and then the same streams again. Workers use
+    streams of the default priority.
 
     Args:
         device: The ``torch.device``.
@@ -50,12 +50,12 @@ def make_private_stream(device: Any) -> Any:
 class TorchMemory(Memory):
     """The memory of the devices that PyTorch calls ``torch_type``.
 
-    With ``"cpu"`` everything is there but streams, events and pinned memory: so the same code runs
-    where there is no GPU.
+    With ``"cpu"`` only streams, events and pinned memory are missing. The same code thus runs
+    without a GPU.
 
     Attributes:
         torch_type: PyTorch's name for the kind of device.
-        pinned: The pool of host memory that the device reads by itself.
+        pinned: The pool of pinned host memory, which the device reads directly.
     """
 
     torch_type = "cpu"
@@ -64,7 +64,7 @@ class TorchMemory(Memory):
         self._is_cuda = self.torch_type == "cuda"
         self.pinned = ArrayPool(allocate=_pin) if self._is_cuda else None
         self._streams = threading.local()
-        # What an upload still reads: (event, staging memory), oldest first.
+        # Staging memory of uploads in progress: (event, memory), oldest first.
         self._in_flight: deque[tuple[Any, Any]] = deque()
         self._lock = threading.Lock()
 
@@ -88,7 +88,7 @@ class TorchMemory(Memory):
         return Device(self.kind, data.device.index or 0)
 
     def dtype_of(self, data: Any) -> "np.dtype[Any] | None":
-        """Returns NumPy's name of the tensor's dtype; None for those it lacks (bfloat16)."""
+        """Returns NumPy's dtype of a tensor, or None if NumPy lacks the type (bfloat16)."""
         return numpy_dtypes().get(data.dtype)
 
     def gather(
@@ -99,7 +99,7 @@ class TorchMemory(Memory):
         device: Device,
         shape: tuple[int, ...] | None = None,
     ) -> Any:
-        """Gathers on the device what lies there, in pinned memory what comes from the host."""
+        """Gathers device tensors on the device, and host arrays in pinned memory for one copy."""
         wanted = np.dtype(dtype)
         if all(isinstance(item, np.ndarray) for item in items):
             return self._stage(items, size, wanted, device, shape)
@@ -118,7 +118,7 @@ class TorchMemory(Memory):
         return out
 
     def upload(self, arrays: Sequence[Any], device: Device) -> list[Any]:
-        """Uploads arrays of one shape and dtype as one copy."""
+        """Uploads arrays of equal shape and dtype as one copy."""
         groups: dict[tuple[Any, ...], list[int]] = {}
         for place, array in enumerate(arrays):
             key = (array.dtype, array.shape) if isinstance(array, np.ndarray) else (place,)
@@ -136,7 +136,7 @@ class TorchMemory(Memory):
         return moved
 
     def download(self, arrays: Sequence[Any]) -> list[npt.NDArray[Any]]:
-        """Downloads tensors of one shape and dtype as one copy, and waits for it."""
+        """Downloads tensors of equal shape and dtype as one copy, and waits for its end."""
         groups: dict[tuple[Any, ...], list[int]] = {}
         for place, tensor in enumerate(arrays):
             key = tensor.dtype, tensor.shape, tensor.device
@@ -149,7 +149,7 @@ class TorchMemory(Memory):
         return moved
 
     def running(self, device: Device) -> AbstractContextManager[Any]:
-        """Returns the context of this thread's own stream on the device."""
+        """Returns the context that makes this thread's own stream current on the device."""
         if not self._is_cuda:
             return nullcontext()
         torch = load_torch()
@@ -162,7 +162,7 @@ class TorchMemory(Memory):
         return context
 
     def fence(self, device: Device) -> Any:
-        """Returns an event behind what this thread's stream has to do."""
+        """Returns an event after all present work of this thread's stream."""
         if not self._is_cuda:
             return None
         torch = load_torch()
@@ -171,11 +171,11 @@ class TorchMemory(Memory):
         return event
 
     def wait(self, fence: Any, arrays: Sequence[Any]) -> None:
-        """Makes this thread's stream wait for an event, and keeps the memory until it is done."""
+        """Makes this thread's stream wait for an event, and keeps the memory for the stream."""
         if fence is None:
             return
         torch = load_torch()
-        streams: dict[Any, Any] = {}  # asking for a stream costs more than all else here
+        streams: dict[Any, Any] = {}  # a query for a stream costs more than the rest of this loop
         for array in arrays:
             stream = streams.get(array.device)
             if stream is None:
@@ -229,19 +229,19 @@ class CudaMemory(TorchMemory):
     torch_type = "cuda"
 
     def count(self) -> int:
-        """Returns how many devices the driver sees; PyTorch is not loaded."""
+        """Returns the number of devices that the driver sees, without loading PyTorch."""
         return driver.device_count()
 
     def found(self) -> str:
-        """Says what the driver sees."""
+        """Returns a sentence about the devices that the driver sees."""
         count = driver.device_count()
         return f"the CUDA driver sees {count} devices" if count else "there is no CUDA driver"
 
 
 def stack_tensors(tensors: Sequence[Any]) -> Any:
-    """Returns tensors of one shape as rows of one, without a copy where they are that already.
+    """Returns tensors of one shape as rows of one tensor, without a copy if possible.
 
-    Views that lie one behind the other in one storage (``result[0], result[1], ...``) are.
+    Views that are adjacent in one storage (``result[0], result[1], ...``) need no copy.
     """
     first = tensors[0]
     if len(tensors) == 1:
@@ -263,7 +263,7 @@ def stack_tensors(tensors: Sequence[Any]) -> Any:
 
 def _tensor(item: Any) -> Any:
     if isinstance(item, np.ndarray):
-        return load_torch().from_numpy(np.array(item))  # its own memory: the array may be read-only
+        return load_torch().from_numpy(np.array(item))  # a copy, because the array may be read-only
     return item
 
 
@@ -275,7 +275,7 @@ def _pin(size: int) -> npt.NDArray[np.uint8]:
 
 @cache
 def numpy_dtypes() -> dict[Any, np.dtype[Any]]:
-    """Returns PyTorch's element types with NumPy's of the same."""
+    """Returns PyTorch's element types and the equal types of NumPy."""
     return {theirs: ours for ours, theirs in _torch_dtypes().items()}
 
 

@@ -1,13 +1,15 @@
-"""Images and boxes as flow units pass them: what image units of your own build on.
+"""Images and boxes that flow units exchange, and the functions for image units of your own.
 
-An image is a uint8 array and its format, the meta ``pix_fmt`` and ``layout``: packed (H, W, C)
-under layout ``hwc``, planar (C, H, W) under ``chw``; ``nv12`` is (H * 3 / 2, W). The format belongs
-to the array (`modelflow.pixels`): the unit that makes an array sets it, sizes are read from
-the array. An array that a unit of yours makes of one image, or of several of one format, has
-theirs; where it has another one (``cv2.cvtColor``), or is made of images of several, the unit says
-so: ``Buffer(array, {"pix_fmt": "rgb"})``, or ``like(image, array)``.
+An image is a uint8 array with a format, the meta ``pix_fmt`` and ``layout``. Layout ``hwc`` is
+packed (H, W, C), layout ``chw`` planar (C, H, W). An ``nv12`` image is (H * 3 / 2, W).
+The format belongs to the array (`modelflow.pixels`). The unit that makes an array sets its format,
+and the size follows from the array.
 
-Importing this package loads NumPy alone; OpenCV is loaded by `opencv`.
+If your unit makes an array from one image, or from images of the same format, the array inherits
+this format. The unit must set a format that differs (``cv2.cvtColor``), or the format of an array
+from images of several formats. Use ``Buffer(array, {"pix_fmt": "rgb"})`` or ``like(image, array)``.
+
+This package imports only NumPy. `opencv` imports OpenCV.
 """
 
 from modelflow.image.box import Box, read_box, read_boxes, suppress

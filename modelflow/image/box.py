@@ -1,4 +1,4 @@
-"""Boxes: what detectors give and what is drawn or cut out."""
+"""Boxes, as detectors return them and as other units draw or cut them out."""
 
 from collections.abc import Mapping, Sequence
 from math import isfinite
@@ -11,12 +11,12 @@ from modelflow.image.row import data_error
 
 
 class Box(NamedTuple):
-    """A rectangle in pixels, and what was found in it.
+    """A rectangle in pixels with the class and the score of its contents.
 
     Attributes:
-        x, y: The left top corner, counted from the image's left top corner.
-        w, h: Width and height.
-        score: 0..1.
+        x, y: The top left corner, counted from the image's top left corner.
+        w, h: The width and height.
+        score: The score, 0..1.
         class_id: The number of the class, counted from 0.
         label: The name of the class, or ``""``.
     """
@@ -30,7 +30,7 @@ class Box(NamedTuple):
     label: str = ""
 
 
-# As C writes them.
+# The layouts that C code uses.
 _REGION = np.dtype([(name, np.int32) for name in "xywh"])
 _FOUND = np.dtype([*((n, np.float32) for n in "xywh"), ("class", np.int32), ("score", np.float32)])
 
@@ -40,11 +40,13 @@ _EXPECTED = "a box: (x, y, w, h[, score[, class_id]]) or a mapping with x, y, w,
 def read_box(value: Any, where: str = "in_region") -> Box:
     """Reads one box: a `Box`, a mapping, or four to seven numbers in `Box`'s order.
 
-    A mapping has the keys ``x y w h``, and perhaps ``score``, ``label`` and one of ``class_id
-    class category``, which may be a name. 16 bytes (also as a uint8 array) are four int32.
+    A mapping has the keys ``x y w h``, and optionally ``score``, ``label`` and one of ``class_id
+    class category``, which may be a name. A row of 16 bytes (also as a uint8 array) holds four
+    int32.
 
     Raises:
-        ValueError: it is none of these, a number is not finite, or a width or height is negative.
+        ValueError: the value has another form, a number is not finite, or a width or height is
+            negative.
     """
     packed = _pack(value)
     if packed is not None and packed.size == _REGION.itemsize:
@@ -65,13 +67,13 @@ def read_box(value: Any, where: str = "in_region") -> Box:
 
 
 def read_boxes(data: Any, where: str = "in_region") -> list[Box]:
-    """Reads a list of boxes (see `read_box`), or an array with a row a box.
+    """Reads a list of boxes (see `read_box`), or an array with one row for each box.
 
-    Bytes (also as a uint8 array of one axis) are, for each box, the float32 x, y, w, h, the int32
-    class and the float32 score.
+    Bytes (also as a uint8 array of one axis) hold records of float32 x, y, w, h, int32 class and
+    float32 score.
 
     Raises:
-        ValueError: the data is no such list, or one of its boxes is none.
+        ValueError: the data is no such list, or one of its items is no box.
     """
     packed = _pack(data)
     if packed is not None and packed.size % _FOUND.itemsize == 0:
@@ -97,18 +99,18 @@ def suppress(
     thresholds: npt.NDArray[np.floating[Any]],
     max_boxes: int,
 ) -> list[int]:
-    """Gives the boxes that survive greedy non-maximum suppression, class by class.
+    """Returns the boxes that survive greedy non-maximum suppression, class by class.
 
     Args:
         boxes: (N, 4) x, y, w, h.
-        scores: (N,)
-        classes: (N,) class numbers; boxes of different classes do not suppress each other.
-        thresholds: (N,) a box goes where its overlap (intersection over union) with a better one
-            of its class is greater than its threshold.
-        max_boxes: Most boxes to give.
+        scores: (N,) scores.
+        classes: (N,) class numbers. Boxes of different classes do not suppress each other.
+        thresholds: (N,) overlaps (intersection over union). A box is removed if its overlap with a
+            better box of its class is greater than its threshold.
+        max_boxes: The most boxes to return.
 
     Returns:
-        Indexes by falling score; the earlier box first among equals.
+        Indexes by falling score. The earlier of two boxes with equal scores comes first.
     """
     boxes = np.asarray(boxes, np.float64)
     ends, areas = boxes[:, :2] + boxes[:, 2:], boxes[:, 2] * boxes[:, 3]
@@ -126,7 +128,7 @@ def suppress(
 
 
 def _pack(value: Any) -> npt.NDArray[np.uint8] | None:
-    """Returns a row of bytes; None where the value is none."""
+    """Returns a row of bytes, or None for a value of another form."""
     if isinstance(value, bytes | bytearray | memoryview):
         return np.frombuffer(value, np.uint8)
     is_row = isinstance(value, np.ndarray) and value.dtype == np.uint8 and value.ndim == 1

@@ -1,4 +1,4 @@
-"""``(x - mean) * scale`` a channel, in float32, for packed and planar data."""
+"""Computes ``(x - mean) * scale`` for each channel in float32, for packed and planar data."""
 
 import math
 from collections.abc import Sequence
@@ -23,32 +23,33 @@ _UINT8 = np.dtype(np.uint8)
 class ChannelScale:
     """Subtracts a mean and multiplies by a factor, channel by channel.
 
-    The result is that of NumPy's ``(x.astype(float32) - mean) * scale`` with float32 values. One
-    value counts for every channel; a mean of zeros and factors of one are left out, whatever their
-    number. For one thread at a time.
+    The result equals NumPy's ``(x.astype(float32) - mean) * scale`` with float32 values. A single
+    value counts for all channels. A mean of only zeros and a scale of only ones are left out. Only
+    one thread may use an object at a time.
 
     Attributes:
-        mean, scale: One value a channel, or one for all; None: nothing to do.
+        mean, scale: One value for each channel, or one for all channels. None if the step is left
+            out.
     """
 
     def __init__(self, mean: Sequence[float] = (), scale: Sequence[float] = ()) -> None:
-        """Takes one value a channel each; empty: none."""
+        """Sets one value for each channel. Without values the step is left out."""
         self.mean = np.array(mean, np.float32) if any(value != 0 for value in mean) else None
         self.scale = np.array(scale, np.float32) if any(value != 1 for value in scale) else None
         self._rows: dict[int, tuple[Values | None, Values | None]] = {}
-        # As OpenCV takes it for three channels: a number for each of four.
+        # The form that OpenCV needs for three channels: four numbers.
         self._mean_of_three = None
         if self.mean is not None and len(self.mean) in (1, 3):
             self._mean_of_three = (*map(float, np.resize(self.mean, 3)), 0.0)
-            opencv()  # now, not with the first image
+            opencv()  # imports OpenCV now, and not with the first image
 
     def read_all(
         self, buffers: Sequence[Buffer], where: str = "in_data"
     ) -> list[npt.NDArray[np.float32] | ValueError]:
-        """Returns the scaled data of each buffer, for one that does not fit what `check` raises.
+        """Returns for each buffer its scaled data, or the error that `check` raises.
 
-        The channels are the axis that the meta ``layout`` says: the last (``hwc``, the default),
-        or the third from the end (``chw``). See `apply_all`.
+        The meta ``layout`` names the axis of the channels: the last (``hwc``, the default), or the
+        third from the end (``chw``). See `apply_all`.
         """
         found = [self._check(buffer, where) for buffer in buffers]
         scaled = self.apply_all([one for one in found if type(one) is tuple])
@@ -60,10 +61,10 @@ class ChannelScale:
     def apply_all(
         self, batch: Sequence[tuple[npt.NDArray[np.generic], str]]
     ) -> list[npt.NDArray[np.float32]]:
-        """Returns the scaled data of each pair of data and layout, which `check` has found to fit.
+        """Returns the scaled data of each pair of data and layout, which `check` has accepted.
 
-        Neighbours of one shape are rows of one new array: who makes a batch of them need not copy
-        them again.
+        Neighbours of equal shape become rows of one new array. A unit that batches them need not
+        copy them.
         """
         if len(batch) == 1:
             return [self.apply(*batch[0])]
@@ -82,12 +83,12 @@ class ChannelScale:
             return error
 
     def check(self, buffer: Buffer, where: str = "in_data") -> tuple[Any, str]:
-        """Returns a buffer's data, which may also lie on a device, and its layout.
+        """Returns a buffer's data, which may also be on a device, and its layout.
 
-        Numbers in one row that are as many as the meta of an image say have its shape.
+        A row of numbers gets the shape that the meta of an image name, if their counts are equal.
 
         Raises:
-            ValueError: no array of numbers, or values that do not fit its channels.
+            ValueError: the data is no array of numbers, or the values do not fit its channels.
         """
         data = buffer.data
         dtype = array_dtype(data)
@@ -105,10 +106,10 @@ class ChannelScale:
         return data, layout
 
     def check_channels(self, shape: tuple[int, ...], layout: str, where: str = "in_data") -> None:
-        """Checks that the values fit the channels of data of that shape.
+        """Checks that the number of values fits the channels of data of that shape.
 
         Raises:
-            ValueError: they do not.
+            ValueError: the numbers differ.
         """
         channels = _channels(shape, layout)
         for name, values in (("mean", self.mean), ("standard_deviation_inverse", self.scale)):
@@ -122,12 +123,12 @@ class ChannelScale:
     def apply(
         self, data: npt.NDArray[np.generic], layout: str, out: Values | None = None
     ) -> npt.NDArray[np.float32]:
-        """Returns the scaled ``data``, which `check` or `check_channels` has found to fit.
+        """Returns the scaled ``data``, which `check` or `check_channels` has accepted.
 
         Args:
-            data: Numbers.
+            data: The numbers.
             layout: ``hwc`` or ``chw``.
-            out: Where to, C-contiguous, of the shape of ``data``; None: a new array.
+            out: The C-contiguous target, of the shape of ``data``. None makes a new array.
         """
         channels = _channels(data.shape, layout)
         if out is None:
@@ -136,11 +137,13 @@ class ChannelScale:
             mean, scale = (None if v is None else v[:, None, None] for v in (self.mean, self.scale))
             _scale(data, mean, scale, out)
             return out
-        # Rows of all channels side by side: three numbers at a time would be five times slower.
+        # Computes on rows with the channels of all pixels: three numbers at a time would be five
+        # times slower.
         data = np.ascontiguousarray(data)
         is_subtracted = self._mean_of_three is not None and _is_colour(data)
         if is_subtracted:
-            # The same numbers: it calculates in float32, too. NumPy takes twice as long.
+            # OpenCV calculates in float32, too, and returns the same numbers. NumPy takes twice as
+            # long.
             cv2 = opencv()
             cv2.subtract(data, self._mean_of_three, dst=out, dtype=cv2.CV_32F)
             if self.scale is None:
@@ -156,7 +159,7 @@ class ChannelScale:
 
     def _rows_of(self, width: int) -> tuple[Values | None, Values | None]:
         if width not in self._rows:
-            if len(self._rows) > 16:  # images of ever new widths are not to pile up rows
+            if len(self._rows) > 16:  # bounds the cache if images always have new widths
                 self._rows.clear()
             self._rows[width] = (_tile(self.mean, width), _tile(self.scale, width))
         return self._rows[width]
@@ -188,13 +191,13 @@ def _tile(values: Values | None, width: int) -> Values | None:
 
 
 def _is_colour(data: npt.NDArray[np.generic]) -> bool:
-    """Tells whether it is an image of three channels of 8 bits, side by side."""
+    """Tells whether the data is a packed image of three channels of 8 bits."""
     return data.dtype is _UINT8 and data.ndim == 3 and data.shape[2] == 3 and data.size > 0
 
 
 @cache
 def _is_wide(dtype: np.dtype[Any]) -> bool:
-    """Tells whether NumPy calculates with such numbers and float32 in more than float32."""
+    """Tells whether NumPy calculates with this type and float32 in more than float32."""
     return np.result_type(dtype, np.float32) != np.float32
 
 
@@ -202,7 +205,7 @@ def _scale(
     data: npt.NDArray[np.generic], mean: Values | None, scale: Values | None, out: Values
 ) -> None:
     if _is_wide(data.dtype):
-        # NumPy would calculate in float64 and round once, not twice.
+        # NumPy would calculate in float64 and round once instead of twice.
         np.copyto(out, data, casting="same_kind")
         data = out
     if mean is not None:

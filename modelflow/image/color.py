@@ -1,4 +1,4 @@
-"""Converting between pixel formats with OpenCV's own arithmetic."""
+"""Converts between pixel formats with OpenCV's arithmetic."""
 
 from typing import Literal, get_args
 
@@ -14,16 +14,16 @@ PIX_FMTS: tuple[str, ...] = get_args(PixFmt)
 
 
 def convert_color(image: Image, pix_fmt: str, layout: str | None = None) -> Image:
-    """Returns ``image`` in another pixel format and layout; itself where nothing changes.
+    """Returns ``image`` in another pixel format and layout, or ``image`` if nothing changes.
 
     Args:
         image: The image.
         pix_fmt: One of `PIX_FMTS`.
-        layout: ``hwc`` or ``chw``; None: ``chw`` for ``bgrp`` and ``rgbp``, else as ``image`` is.
-            nv12 has no layout.
+        layout: ``hwc`` or ``chw``. The default is ``chw`` for ``bgrp`` and ``rgbp``, else the
+            layout of ``image``. The format nv12 has no layout.
 
     Raises:
-        ValueError: nv12 of an image with an odd width or height.
+        ValueError: the target is nv12, and the width or height is odd.
     """
     if pix_fmt in ("bgrp", "rgbp"):
         layout = "chw"
@@ -46,7 +46,7 @@ def convert_color(image: Image, pix_fmt: str, layout: str | None = None) -> Imag
 
 
 def check_nv12_size(width: int, height: int) -> None:
-    """Raises `ValueError` for an odd width or height, which nv12 cannot hold."""
+    """Raises `ValueError` for an odd width or height, which nv12 does not allow."""
     if height % 2 or width % 2:
         raise ValueError(
             f"got an image of {width} x {height} pixels; expected an even width and height for nv12"
@@ -54,7 +54,7 @@ def check_nv12_size(width: int, height: int) -> None:
 
 
 def _move(image: Image, pix_fmt: str) -> Image:
-    """Gives the image in the other of the two layouts."""
+    """Returns the image in the other of the two layouts."""
     cv2 = opencv()
     if image.is_planar:
         packed = empty((image.height, image.width, image.channel))

@@ -1,4 +1,4 @@
-"""Encoding images with OpenCV."""
+"""Encodes images with OpenCV."""
 
 from modelflow.image.color import convert_color
 from modelflow.image.image import Image
@@ -8,7 +8,7 @@ ENCODINGS = ("jpeg", "jpg", "png", "webp", "bmp", "tiff", "tif")
 
 
 def encode_image(image: Image, encoding: str, quality: int = 95) -> bytes:
-    """Returns the bytes that ``cv2.imencode`` gives for an image.
+    """Returns the bytes that ``cv2.imencode`` returns for an image.
 
     Args:
         image: The image, of any pixel format and layout.
@@ -16,7 +16,7 @@ def encode_image(image: Image, encoding: str, quality: int = 95) -> bytes:
         quality: 1..100, for JPEG and WebP.
 
     Raises:
-        ValueError: the encoding is another one, or cannot hold an image of that size.
+        ValueError: the encoding is unknown, or cannot represent an image of that size.
     """
     if encoding not in ENCODINGS:
         raise ValueError(

@@ -1,8 +1,8 @@
-"""Reading an image out of a buffer, checked, and wrapping one into a buffer.
+"""Reads and checks the image of a buffer, and puts an image into a buffer.
 
-`modelflow.pixels` says whose a format is, and what follows from the array.
+`modelflow.pixels` defines to which arrays a format belongs, and which values follow from the array.
 
-The array may lie on a device: what is checked here is the same there.
+The array may be on a device. The checks here are the same for it.
 """
 
 import io
@@ -23,18 +23,18 @@ AMBIGUOUS = (
     "; the array was made of images of several formats: let the unit that makes it say of which, "
     "modelflow.image.like(image, array)"
 )
-"""What to do about a format that `is_ambiguous`, behind what is wrong."""
+"""The hint for a format that `is_ambiguous`, appended to the error."""
 
 
-@dataclass(slots=True)  # not frozen, which takes twice as long: several are made for each image
+@dataclass(slots=True)  # not frozen: that takes twice as long, and an image makes several objects
 class Pixels:
-    """Pixels and how they are to be read: one image, or several of one size along a leading axis.
+    """Pixels and their format: one image, or several images of one size along a leading axis.
 
-    A value: nothing of it is changed.
+    The fields never change.
 
     Attributes:
-        data: (H, W, C) under layout ``hwc``, (C, H, W) under ``chw``; nv12: (H * 3 / 2, W). Of
-            NumPy, or of a device.
+        data: An array of NumPy or of a device. Layout ``hwc`` is (H, W, C), ``chw`` is (C, H, W),
+            and nv12 is (H * 3 / 2, W).
         pix_fmt: ``bgr rgb gray nv12``, or ``bgrp rgbp`` (planar).
         layout: ``hwc`` or ``chw``.
     """
@@ -58,7 +58,7 @@ class Pixels:
 
     @property
     def channel(self) -> int:
-        """The number of channels; 1 for nv12, whose planes lie in one array."""
+        """The number of channels; 1 for nv12, whose planes are in one array."""
         return CHANNELS[self.pix_fmt]
 
     @property
@@ -75,16 +75,16 @@ class Image(Pixels):
     @property
     def size(self) -> tuple[int, int, int]:
         """The width, the height and the number of channels, in this order."""
-        if self.layout == "hwc" and self.pix_fmt != "nv12":  # of most images, and known at once
+        if self.layout == "hwc" and self.pix_fmt != "nv12":  # the common case, without computation
             height, width, channel = self.data.shape
             return width, height, channel
         return self.width, self.height, self.channel
 
     @property
     def planes(self) -> list[npt.NDArray[np.uint8]]:
-        """What a function that knows packed arrays alone is to be called with, one after another.
+        """The arrays to pass, in this order, to a function that accepts only packed arrays.
 
-        The whole array of a packed image, or each plane of a planar one as (H, W, 1).
+        A packed image is one array. Each plane of a planar image is an array (H, W, 1).
         """
         return [plane[:, :, None] for plane in self.data] if self.layout == "chw" else [self.data]
 
@@ -96,21 +96,22 @@ class Image(Pixels):
     def to_buffer(self) -> Buffer:
         """Returns a buffer with this image and its format."""
         buffer = Buffer(self.data)
-        buffer._meta = {"pix_fmt": self.pix_fmt, "layout": self.layout}  # as if given, not copied
+        # set directly, because the constructor would copy the mapping
+        buffer._meta = {"pix_fmt": self.pix_fmt, "layout": self.layout}
         return buffer
 
 
 def like(image: Buffer, array: Any) -> Buffer:
-    """Returns an array that stands for an image: of its format, and with its other meta.
+    """Returns a buffer of an array with the format and the other meta of an image.
 
-    So a unit with two images as inputs says of which its result is made, and a stream unit that
-    does not keep the count for which frame it stands::
+    A unit with two images as inputs uses it to name the image that its result is made from. A
+    stream unit whose output count differs from its input count uses it to name the frame::
 
         ctx.emit([like(frame, drawn)])
 
     Args:
-        image: The image whose ``pix_fmt``, ``layout`` and other meta it has.
-        array: uint8, with the axes and channels of that format.
+        image: The image whose ``pix_fmt``, ``layout`` and other meta the buffer gets.
+        array: A uint8 array with the axes and channels of that format.
     """
     read = read_image(image, allow_nv12=True)
     buffer = Image(array, read.pix_fmt, read.layout).to_buffer()
@@ -127,20 +128,21 @@ def empty_image(
 
 
 def read_image(buffer: Buffer, where: str = "in_image", *, allow_nv12: bool = False) -> Image:
-    """Reads the image of a buffer without copying it.
+    """Reads the image of a buffer without a copy of its pixels.
 
-    Without a format an array is taken for packed BGR, or gray if it has one channel or two axes.
-    Its size is that of the array, whatever the meta say. Pixels in one row (uint8, or bytes) get
-    the shape that the meta name: see `unroll`. An image of Pillow's is turned upright and copied:
-    bgr, or gray.
+    Without a format an array is packed BGR, or gray if it has one channel or two axes. The size is
+    that of the array, and width and height in the meta are ignored. Pixels in one row (uint8, or
+    bytes) get the shape that the meta name: see `unroll`. A Pillow image is turned upright and
+    copied to bgr or gray.
 
     Args:
         buffer: The buffer.
         where: The port, for messages.
-        allow_nv12: Whether the caller can work with nv12.
+        allow_nv12: Whether the caller can process nv12.
 
     Raises:
-        ValueError: the data is no image, or none of its format; the message says how.
+        ValueError: the data is no image, or does not fit its format. The message names the expected
+            form.
     """
     data = buffer.data
     if (
@@ -176,15 +178,15 @@ def _read_with_care(buffer: Buffer, where: str, allow_nv12: bool) -> Image:
 
 
 def image_of_pillow(data: Any, where: str, *, is_turned: bool = True) -> Image:
-    """Returns a Pillow image as one of ours: packed bgr or gray.
+    """Returns a Pillow image as a packed bgr or gray image.
 
     Args:
         data: The image.
         where: The port, for messages.
-        is_turned: It is turned upright as its EXIF orientation says.
+        is_turned: Whether to turn the image upright by its EXIF orientation.
 
     Raises:
-        ValueError: it cannot be read, or has more than 8 bits a value.
+        ValueError: the image cannot be read, or has more than 8 bits a value.
     """
     try:
         return Image(*pixels_of(data, is_turned=is_turned))

@@ -1,4 +1,4 @@
-"""Files of class names, one name a line."""
+"""Reads files of class names, one name a line."""
 
 from pathlib import Path
 
@@ -6,11 +6,11 @@ _MAX_BYTES = 16 << 20
 
 
 def read_labels(path: str) -> tuple[str, ...]:
-    """Returns the names in a UTF-8 text file, one a line; blank lines at its end do not count.
+    """Returns the names in a UTF-8 text file, one a line; blank lines at its end are ignored.
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: it is larger than 16 MiB, or no text.
+        ValueError: the file is larger than 16 MiB, or is no text.
     """
     file = Path(path)
     try:

@@ -1,4 +1,4 @@
-"""The one place that loads OpenCV, and the names of its interpolations."""
+"""Loads and configures OpenCV, and names its interpolations."""
 
 import sys
 from functools import cache
@@ -19,14 +19,14 @@ Interpolation = Literal[
 ]
 
 INTERPOLATION_HELP = (
-    "OpenCV's interpolation. On cpu inter_area costs more than decoding a JPEG does: to 224x224 8 "
-    "times inter_linear (from 400x300) to 50 times (from 1920x1080)."
+    "OpenCV's interpolation. On cpu inter_area costs more than the decoding of a JPEG. To 224x224 "
+    "it takes 8 times (from 400x300) to 50 times (from 1920x1080) as long as inter_linear."
 )
-"""What the option of that type says of itself, wherever a unit has one."""
+"""The help text of every option of type `Interpolation`."""
 
-_FATAL = 1  # of OpenCV's levels of messages
+_FATAL = 1  # OpenCV's log level for fatal errors only
 
-# ModelBox names the same interpolations otherwise on its CUDA device.
+# ModelBox uses other names for the same interpolations on its CUDA device.
 _ALIASES = {
     "inter_nn": "inter_nearest",
     "inter_super": "inter_area",
@@ -36,16 +36,16 @@ _ALIASES = {
 
 @cache
 def opencv() -> Any:
-    """Returns the module ``cv2``, set up for a pipeline; any thread may call it.
+    """Returns the module ``cv2``, configured for a pipeline. Any thread may call this function.
 
-    OpenCV's own threads are switched off for the whole process: the worker threads of a node
-    already use the processors, and threads inside threads only wait for each other. Its messages
-    on stderr are switched off too, since whatever goes wrong is raised.
+    OpenCV's own threads are switched off for the whole process. The worker threads of a node
+    already use all processors, and nested threads would only wait for each other. OpenCV's messages
+    on stderr are switched off, too, because every error is raised as an exception.
     """
     import cv2
 
     cv2.setNumThreads(1)
-    # OpenCV 4 has the one, OpenCV 5 the other.
+    # OpenCV 5 has `setLogLevel`, OpenCV 4 the longer name.
     set_level = getattr(cv2, "setLogLevel", None) or cv2.utils.logging.setLogLevel
     set_level(_FATAL)
     return cv2
@@ -54,8 +54,9 @@ def opencv() -> Any:
 def uses_opencv(module: ModuleType) -> bool:
     """Tells whether a unit's module imports a name from a module that calls `opencv`.
 
-    A flow imports ``cv2`` then before its threads start: its loader puts an earlier copy of
-    ``sys.path`` back, without what a unit on another thread has inserted.
+    For such a module a flow imports ``cv2`` before its threads start. The loader of ``cv2``
+    restores an earlier copy of ``sys.path`` and would remove entries that a unit on another thread
+    has inserted.
     """
     values = list(vars(module).values())
     names = {value.__module__ for value in values if isinstance(value, FunctionType | type)}
@@ -70,5 +71,5 @@ def interpolation_flag(name: Interpolation) -> int:
 
 
 def own_name(name: Interpolation) -> str:
-    """Returns OpenCV's own name of an interpolation (``inter_area`` for ``inter_super``)."""
+    """Returns OpenCV's name of an interpolation (``inter_area`` for ``inter_super``)."""
     return _ALIASES.get(name, name)

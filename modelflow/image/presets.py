@@ -1,13 +1,14 @@
-"""What models expect of their images, under the names that their makers use.
+"""Preprocessing of images for known models, under the names that their makers use.
 
-Three conventions, for values of 0 to 255 (Keras: ``preprocess_input`` in ``imagenet_utils`` of
-`keras.applications`; torchvision: ``transforms.Normalize`` behind ``ToTensor``):
+There are three conventions, for values of 0 to 255. Sources are ``preprocess_input`` in
+``imagenet_utils`` of `keras.applications`, and torchvision's ``transforms.Normalize`` after
+``ToTensor``.
 
-- ``imagenet_torch``: red, green, blue; (x / 255 - mean) / standard deviation of ImageNet.
-- ``imagenet_caffe``: blue, green, red; the mean of ImageNet subtracted, nothing scaled.
-- ``imagenet_tf``: red, green, blue; x / 127.5 - 1.
+- ``imagenet_torch``: RGB, (x / 255 - mean) / standard deviation of ImageNet.
+- ``imagenet_caffe``: BGR, minus the mean of ImageNet, without scaling.
+- ``imagenet_tf``: RGB, x / 127.5 - 1.
 
-Keras names them by model as well; models that scale their input themselves get it ``raw``.
+Keras also uses names of models. Models that scale their input themselves have the preset ``raw``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,11 +44,11 @@ PresetName = Literal[
 
 @dataclass(frozen=True)
 class Preset:
-    """How an image becomes a model's input: its colours in order, then ``(x - mean) * scale``.
+    """The conversion of an image to model input: the order of colours, then ``(x - mean) * scale``.
 
     Attributes:
-        pix_fmt: ``rgb``, ``bgr`` or ``gray``; None: as the image is.
-        mean, scale: A value for each channel in that order, or one for all.
+        pix_fmt: ``rgb``, ``bgr`` or ``gray``. None keeps the format of the image.
+        mean, scale: A value for each channel in that order, or one value for all channels.
     """
 
     pix_fmt: str | None
@@ -56,7 +57,7 @@ class Preset:
 
 
 def _of_ones(mean: Sequence[float], deviation: Sequence[float]) -> Preset:
-    """Returns that of a mean and a deviation of values from 0 to 1."""
+    """Returns the preset for a mean and a standard deviation of values from 0 to 1."""
     return Preset(
         "rgb",
         tuple(255.0 * value for value in mean),
@@ -75,8 +76,8 @@ PRESETS: Mapping[PresetName, Preset] = MappingProxyType(
         "imagenet_caffe": _CAFFE,
         "imagenet_tf": _TF,
         "raw": _RAW,
-        "unit": _of_ones((0.0,), (1.0,)),  # 0 to 1, as ToTensor alone gives it
-        # OpenAI's CLIP, and what is built on it.
+        "unit": _of_ones((0.0,), (1.0,)),  # 0 to 1, the result of ToTensor alone
+        # OpenAI's CLIP, and models derived from it.
         "clip": _of_ones((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)),
         "convnext": _RAW,
         "densenet": _TORCH,
@@ -96,4 +97,4 @@ PRESETS: Mapping[PresetName, Preset] = MappingProxyType(
         "xception": _TF,
     }
 )
-"""By name; the first are conventions, the others Keras's modules and models."""
+"""The presets by name. The first names are conventions, the others Keras's modules and models."""

@@ -1,4 +1,4 @@
-"""Images whose pixels lie in one row, as other frameworks pass them: their meta tell the shape."""
+"""Gives pixels in one row, as other frameworks pass them, the shape that their meta name."""
 
 import math
 from typing import Any
@@ -13,37 +13,38 @@ _PACKED = {"bgr": 3, "rgb": 3, "gray": 1}
 
 
 def data_error(where: str, text: str) -> ValueError:
-    """Returns the error that says what is wrong with the data of a port."""
+    """Returns the error about the data of a port."""
     return ValueError(f"{where}: {text}")
 
 
 def is_as_said(buffer: Buffer, shape: tuple[int, ...]) -> bool:
-    """Tells whether the meta of a buffer say that it is a packed image of this shape (H, W, C).
+    """Tells whether the meta of a buffer declare a packed image of this shape (H, W, C).
 
-    As those do of every image that a unit gives: it need not be looked at any closer.
+    Images from units always do, and need no further checks.
     """
     meta = buffer._meta
     if meta is None or len(shape) != 3:
         return False
     pix_fmt, layout = meta.get("pix_fmt"), meta.get("layout")
-    # By type first: what anybody has put into the meta may compare in any way, or not at all.
+    # Types are checked first, because a foreign object may have an unusual or failing comparison.
     if type(layout) is not str or type(pix_fmt) is not str:
         return False
     return layout == "hwc" and _PACKED.get(pix_fmt) == shape[2]
 
 
 def unroll(buffer: Buffer, where: str) -> Any:
-    """Returns the pixels of a buffer in the shape that its meta name; no copy is made.
+    """Returns the pixels of a buffer in the shape that its meta name, without a copy.
 
-    Data that is no row of pixels, or whose meta name no width and height, is returned as it is, and
-    so are bytes of another number: they may be an encoded image.
+    Other data is returned unchanged: data that is no row of pixels, or whose meta have no width and
+    height. Bytes of another length are returned unchanged as well, because they may be an encoded
+    image.
 
     Args:
-        buffer: Its data: uint8, (N,), of NumPy or of a device; or bytes.
+        buffer: The buffer. Its data is a uint8 array (N,) of NumPy or of a device, or bytes.
         where: The port, for the message.
 
     Raises:
-        ValueError: a uint8 array (N,) has another number of pixels than its meta say.
+        ValueError: a uint8 array (N,) has another number of values than its meta name.
     """
     data, shape = buffer.data, shape_of(buffer)
     if shape is None:
@@ -64,10 +65,10 @@ def unroll(buffer: Buffer, where: str) -> Any:
 
 
 def shape_of(buffer: Buffer) -> tuple[int, ...] | None:
-    """Returns the shape of an image array that the meta name; None where they do not.
+    """Returns the shape of an image array that the meta name, or None without such meta.
 
-    (H, W, C), under layout ``chw`` (C, H, W), for nv12 (H * 3 / 2, W). C is the meta ``channel``,
-    else that of the ``pix_fmt``, else 3.
+    The shape is (H, W, C), (C, H, W) with layout ``chw``, or (H * 3 / 2, W) for nv12. C is the meta
+    ``channel``, else it follows from ``pix_fmt``, else it is 3.
     """
     width, height, pix_fmt, layout = buffer.get_many("width", "height", "pix_fmt", "layout")
     channel = buffer.get("channel", CHANNELS.get(pix_fmt or "", 3))

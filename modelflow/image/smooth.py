@@ -1,4 +1,4 @@
-"""Resizing as Pillow does: what becomes smaller is smoothed."""
+"""Resizes images as Pillow does, which smooths images that become smaller."""
 
 import numpy as np
 
@@ -8,12 +8,12 @@ from modelflow.pixels import FILTERS, pillow_image
 
 
 def smoothly_resized(image: Image, out: Image, interpolation: Interpolation) -> None:
-    """Writes an image in another size into ``out``, with the pixels of ``PIL.Image.resize``.
+    """Writes a resized image into ``out``, with the pixels of ``PIL.Image.resize``.
 
     Args:
-        image: bgr, rgb or gray, packed or planar.
-        out: Of the same format, and the wanted size.
-        interpolation: One that has a filter (`modelflow.pixels.FILTERS`).
+        image: A bgr, rgb or gray image, packed or planar.
+        out: The target, of the same format and the wanted size.
+        interpolation: An interpolation with a filter (`modelflow.pixels.FILTERS`).
 
     Raises:
         MissingDependencyError: Pillow is not installed.

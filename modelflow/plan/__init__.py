@@ -1,11 +1,12 @@
-"""The plan: what will run where, chosen from a checked graph; nothing runs here.
+"""The plan of a flow, chosen from a checked graph before anything runs.
 
 In: a `Graph`. Out: an `ExecutionPlan` of frozen `StagePlan` values, each with its reason.
 
-``make.py`` chooses threads, batches, queues and routes. ``fuse.py`` joins neighbours into one
-stage. ``origins.py`` finds where streams begin and which outputs give one
-result a row. ``partition.py`` finds the parts that run elsewhere, proves that they may, and cuts
-them out. ``reconfigure.py`` says what may change while a flow runs.
+The module ``make.py`` chooses threads, batches, queues and routes. In ``fuse.py`` neighbours are
+joined into one stage. With ``origins.py`` the plan knows where streams begin, and which outputs
+have exactly one result for each row. The module ``partition.py`` finds and cuts out the parts that
+run on other machines, and proves that this is possible. In ``reconfigure.py`` are the changes that
+a running flow allows.
 """
 
 from modelflow.plan.execution_plan import (

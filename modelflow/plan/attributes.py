@@ -1,4 +1,4 @@
-"""Attributes of nodes that only some units have, or only some machines can obey."""
+"""Reads node attributes that only some units have, or only some machines support."""
 
 import os
 
@@ -7,10 +7,10 @@ from modelflow.graph.node import Node
 
 
 def read_allowed_sizes(node: Node, batch_size: int) -> tuple[int, ...]:
-    """Returns ``allowed_batch_sizes``, rising; the largest must be the batch size that is given.
+    """Returns ``allowed_batch_sizes`` in rising order; the largest must equal a given batch size.
 
     Raises:
-        PlanError: it is not, or the unit is no inference unit.
+        PlanError: the sizes differ, or the unit is no inference unit.
     """
     sizes = tuple(sorted(set(node.settings.allowed_batch_sizes)))
     if not sizes:
@@ -29,10 +29,10 @@ def read_allowed_sizes(node: Node, batch_size: int) -> tuple[int, ...]:
 
 
 def check_split_size(node: Node) -> None:
-    """Checks that ``split_size`` can be obeyed.
+    """Checks that the unit supports ``split_size``.
 
     Raises:
-        PlanError: the unit is of another kind than normal.
+        PlanError: the unit is no normal unit.
     """
     if node.settings.split_size and (node.spec is None or not node.spec.kind.is_plain):
         raise _wrong(
@@ -41,10 +41,10 @@ def check_split_size(node: Node) -> None:
 
 
 def affinity(node: Node) -> frozenset[int]:
-    """Reads ``cpu_affinity``, such as ``0-3,6``; empty: any processor.
+    """Parses ``cpu_affinity``, such as ``0-3,6``; an empty set means any processor.
 
     Raises:
-        PlanError: it is of another form, or names processors that this process may not use.
+        PlanError: the text has another form, or names processors that this process may not use.
     """
     text, usable = node.settings.cpu_affinity.replace(" ", ""), os.sched_getaffinity(0)
     found: set[int] = set()
@@ -62,10 +62,10 @@ def affinity(node: Node) -> frozenset[int]:
 
 
 def executor(node: Node) -> str:
-    """Returns where the node's unit runs: ``workers``, ``"thread"`` or ``"process"``.
+    """Returns the kind of workers for the node's unit: ``workers``, ``"thread"`` or ``"process"``.
 
     Raises:
-        PlanError: the unit cannot run so.
+        PlanError: the unit does not support this kind of workers.
     """
     spec = node.spec
     if node.settings.workers == "thread" or spec is None:

@@ -1,4 +1,4 @@
-"""Two stages that run as one: no queue and no other thread between them. Pure."""
+"""Joins two stages into a single stage without a queue between them. Pure functions."""
 
 from collections import Counter
 from dataclasses import replace
@@ -13,16 +13,16 @@ OF_QUEUES = (
     "batch_timeout_ms",
     "split_size",
 )
-"""The attributes that belong to a queue; a node inside a chain has none."""
+"""The attributes of a queue. A node inside a chain has no queue."""
 
 
 def obstacle(plan: ExecutionPlan, before: StagePlan, stage: StagePlan) -> str | None:
-    """Returns why a stage cannot go on where another ends; None: it can.
+    """Returns why a stage cannot continue with another stage, or None if nothing prevents this.
 
     Args:
-        plan: The whole, for what else feeds the two.
-        before: The stage that would go on.
-        stage: The stage of one unit that it would go on with.
+        plan: The whole plan, which names all nodes that feed the two.
+        before: The first stage.
+        stage: The next stage, of one unit.
     """
     for unit in (before.units[-1], stage.unit):
         if not unit.spec.kind.is_plain:
@@ -46,12 +46,12 @@ def obstacle(plan: ExecutionPlan, before: StagePlan, stage: StagePlan) -> str | 
 
 
 def join(before: StagePlan, stage: StagePlan, reason: str) -> StagePlan:
-    """Returns the two as one stage, under the name of the first.
+    """Returns the two stages as one stage with the name of the first.
 
     Args:
-        before: A stage behind which nothing stands in the way of the other; see `obstacle`.
-        stage: The other.
-        reason: Why they are one, for who reads the plan.
+        before: A stage that can continue with the other; see `obstacle`.
+        stage: The other stage.
+        reason: Why they are one stage, for readers of the plan.
     """
     places = {target.port: place for place, route in enumerate(before.routes) for target in route}
     sources = tuple(places[port] for port in range(len(stage.unit.inputs)))

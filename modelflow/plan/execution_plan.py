@@ -1,4 +1,4 @@
-"""What will run where: threads, batches, queues, routes. Frozen values."""
+"""Frozen values of a plan: threads, batches, queues, routes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from modelflow.device import Device
 from modelflow.table import html_table, text_table
 from modelflow.unit.spec import FlowUnitSpec
 
-# Seconds. Beside a row that takes so long, a call of its own costs less than a hundredth.
+# Seconds. For a row that takes this long, a separate call costs less than one percent more.
 SLOW_ROW = 2e-3
 
 
@@ -19,7 +19,7 @@ SLOW_ROW = 2e-3
 class Target:
     """An input that an output feeds: the node (or graph output), and the place of its port.
 
-    Port 1 of a loop is its way back.
+    For a loop, port 1 is the input of its back edge.
     """
 
     node: str
@@ -28,88 +28,86 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class UnitPlan:
-    """A unit as one node runs it: what its calls must know."""
+    """A unit of one node, with the values that its calls need."""
 
     node: str
     """The node's name."""
     spec: FlowUnitSpec
     """The unit."""
     config: Any = None
-    """The unit's options, converted: what ``open`` gets."""
+    """The unit's options, converted, as ``open`` gets them."""
     settings: NodeSettings = field(default_factory=NodeSettings)
-    """The attributes of the node, as it gives them; what is chosen from them stands in the stage's
-    plan."""
+    """The attributes in the graph. The plan of the stage has the values chosen from them."""
     inputs: tuple[str, ...] = ()
     """The connected input ports."""
     consumers: tuple[int, ...] = ()
-    """For each output port, how many inputs it feeds."""
+    """For each output port, the number of inputs fed by the port."""
     sources: tuple[int, ...] = ()
-    """In a chain, behind its first unit: for each input, the place of the output of the unit before
-    that feeds it."""
+    """For later units of a chain: for each input, the place of the previous unit's output."""
     is_exception_visible: bool = False
-    """The unit is given buffers in error."""
+    """Whether the unit gets buffers with an error."""
     exit_port: int = 0
-    """A loop's: the output that leads on."""
+    """For a loop: the output that leaves the loop."""
     allowed_batch_sizes: tuple[int, ...] = ()
-    """The sizes that a call is filled up to, rising; empty: any."""
+    """The sizes up to which a call is filled, rising. Empty if any size is allowed."""
 
 
 @dataclass(frozen=True)
 class StagePlan:
-    """What runs on one set of threads behind one queue: a node, or a chain of them.
+    """The nodes that run on one set of threads after one queue: one node, or a chain of nodes.
 
-    It bears the name of its first node: what feeds the stage feeds that one.
+    The stage has the name of its first node, to which all its inputs lead.
     """
 
     units: tuple[UnitPlan, ...]
-    """Its units, in the order of the data; one, unless nodes were fused."""
+    """The units in the order of the data. Only a chain has more than one."""
     devices: tuple[Device, ...]
-    """Its devices; worker N runs on number N modulo their count."""
+    """The devices. Worker N runs on device N modulo their number."""
     threads: int
-    """How many workers."""
+    """The number of workers."""
     threads_reason: str
-    """Why that many."""
+    """The reason for this number."""
     batch_size: int
-    """Most rows in a call."""
+    """The most rows in a call."""
     bounds: tuple[int, ...]
     """For each connected input of the first unit, the queue's bound in rows."""
     routes: tuple[tuple[Target, ...], ...]
-    """For each output port of the last unit, what it feeds."""
+    """For each output port of the last unit, the inputs fed by the port."""
     depth: int = 0
-    """How many expands enclose the node, since the innermost loop."""
+    """The number of expands around the node, inside the innermost loop."""
     marks: tuple[tuple[frozenset[int], Target], ...] = ()
-    """A condition's: the inputs where its branches meet, each with the outputs that lead there."""
+    """For a condition: the inputs where its branches meet, with the outputs that feed each."""
     moves: bool = False
-    """Its data may have to be copied between devices."""
+    """Whether its data may have to be copied between devices."""
     delivered: frozenset[int] = frozenset()
     """The outputs (by place) that feed an output of the graph."""
     cpu_affinity: frozenset[int] = frozenset()
-    """The processors that its threads may use; empty: any."""
+    """The processors that its threads may use. Empty if any are allowed."""
     executor: str = "thread"
-    """Where the units run: ``"thread"``, or ``"process"``: each worker has one a unit."""
+    """The kind of workers: ``"thread"``, or ``"process"`` with one process per worker and unit."""
     chain_reason: str = ""
-    """Of several units: why they run as one stage."""
+    """For several units: the reason why they run as one stage."""
 
     @property
     def name(self) -> str:
-        """The name of its first node."""
+        """The name of the first node."""
         return self.units[0].node
 
     @property
     def unit(self) -> UnitPlan:
-        """Its first unit; the only one, but in a chain of normal units."""
+        """The first unit. Only a chain of normal units has further units."""
         return self.units[0]
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """The nodes that it runs, in the order of the data."""
+        """The nodes of the stage, in the order of the data."""
         return tuple(unit.node for unit in self.units)
 
     @property
     def is_one_by_one(self) -> bool:
-        """Tells whether rows that take `SLOW_ROW` or longer get a call each.
+        """Tells whether rows that take `SLOW_ROW` or longer get a separate call each.
 
-        Only where several in a call would not help each other, and none waits for a fuller batch.
+        True only if a call of several rows has no advantage, and no row waits for a fuller batch.
         """
         return (
             self.batch_size > 1
@@ -120,12 +118,12 @@ class StagePlan:
 
     @property
     def batch_timeout(self) -> float:
-        """Longest wait in seconds for a fuller batch."""
+        """The longest wait for a fuller batch, in seconds."""
         return self.unit.settings.batch_timeout_ms / 1e3
 
     @property
     def is_terminal(self) -> bool:
-        """Tells whether nothing follows: data leaves the graph here."""
+        """Tells whether data leaves the graph here, because no stage follows."""
         return not any(self.routes)
 
 
@@ -134,9 +132,9 @@ class MergePlan:
     """An input where branches of a condition meet.
 
     Attributes:
-        edges: How many edges do.
-        bound: How many buffers of a session may wait there for their turn before the condition
-            waits; None: any number.
+        edges: The number of edges that meet.
+        bound: The most buffers of a session that may wait for their turn before the condition
+            waits. None if there is no limit.
     """
 
     edges: int
@@ -145,18 +143,19 @@ class MergePlan:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where streams begin (the graph's inputs together, or one source) and where they can end.
+    """The start of streams (the graph's inputs together, or one source) and their possible ends.
 
     Attributes:
         outputs: The graph outputs that can be reached.
-        terminals: Those, and the nodes that nothing follows.
-        counted_at: The terminals and nodes that every row passes exactly once; when it has passed
-            all of them it is no longer counted as in flight. Behind an expand (where one row
-            becomes many) this is the expand itself.
-        single_outputs: The outputs that get exactly one buffer for each that is sent.
-        is_counted: Every terminal does, and no unit may keep rows for later.
-        is_row_by_row: Every row passes by itself: no unit on the way sees sessions or streams,
-            pairs inputs, or has sessions take turns.
+        terminals: The outputs and the last nodes that can be reached.
+        counted_at: The terminals and nodes that every row passes exactly once. After all of them a
+            row is no longer counted as in flight. An expand makes many rows of one, and is
+            therefore itself such a node.
+        single_outputs: The outputs that get exactly one buffer for each sent buffer.
+        is_counted: Whether every row passes every terminal exactly once, and no unit may keep rows
+            for later.
+        is_row_by_row: Whether every row passes separately. No unit on the way sees sessions or
+            streams, pairs inputs, or lets sessions take turns.
     """
 
     outputs: tuple[str, ...]
@@ -169,16 +168,16 @@ class Origin:
 
 @dataclass(frozen=True)
 class ExecutionPlan:
-    """A graph as it will run.
+    """A graph with all decisions for its execution.
 
     Attributes:
-        name: The flow's name.
-        stages: By the name of their first node, in topological order.
-        entries: Graph input -> what it feeds.
+        name: The name of the flow.
+        stages: The stages by the name of their first node, in topological order.
+        entries: Graph input -> the inputs that it feeds.
         outputs: The graph's outputs.
         merges: Inputs where branches of a condition meet.
-        origins: Source node -> its `Origin`; ``""`` for the graph's own inputs, where it has any.
-        max_in_flight: Most rows inside the graph at once, or None.
+        origins: Source node -> its `Origin`; ``""`` for the graph's own inputs, if any.
+        max_in_flight: The most rows inside the graph at once, or None.
     """
 
     name: str
@@ -191,17 +190,17 @@ class ExecutionPlan:
 
     @property
     def slow_row_ms(self) -> float:
-        """The milliseconds from which a row is a call by itself; see `StagePlan.is_one_by_one`."""
+        """The milliseconds from which a row gets a separate call; see `StagePlan.is_one_by_one`."""
         return SLOW_ROW * 1e3
 
     @cached_property
     def nodes(self) -> dict[str, StagePlan]:
-        """Every node, with the stage that runs it."""
+        """The stage of every node."""
         return {node: stage for stage in self.stages.values() for node in stage.nodes}
 
     @cached_property
     def feeders(self) -> dict[Target, set[str]]:
-        """For every input that is fed: the stages and inputs of the graph that feed it."""
+        """For every fed input, the feeding stages and graph inputs."""
         found: dict[Target, set[str]] = {}
         fed = [(name, target) for name, route in self.entries.items() for target in route]
         fed += [(s.name, target) for s in self.stages.values() for target in chain(*s.routes)]
@@ -210,7 +209,7 @@ class ExecutionPlan:
         return found
 
     def rows(self) -> list[dict[str, str]]:
-        """Explains the plan as a table: one row a node, the same columns in each."""
+        """Explains the plan as a table: one row for each node, with the same columns."""
         return [
             _row(stage, place)
             for stage in self.stages.values()

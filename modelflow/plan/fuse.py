@@ -1,12 +1,14 @@
-"""Joins neighbours into one stage: those of one name, and those that only compute. Pure.
+"""Joins nodes with a common ``fuse`` name, and nodes that only compute. Pure functions.
 
-``decode [fuse=front]; resize [fuse=front]; decode -> resize``: one stage "decode" with two units;
-its worker calls the second with what the first gave. Statistics and errors stay by node.
+In ``decode [fuse=front]; resize [fuse=front]; decode -> resize`` the stage "decode" has two units.
+Its worker calls the second with the results of the first. Statistics and errors stay separate for
+each node.
 
-A stage in the middle of a chain costs a queue, a lock and often a thread switch for every batch,
-and more threads than processors fight for these. Where the plan is free to choose (normal units on
-the cpu that only compute, whose threads nobody has set), a stage that feeds the next and nothing
-else takes it in. Units that may wait gain by threads of their own, so they keep them.
+A stage in the middle of a chain costs a queue, a lock and often a thread switch for every batch.
+Its threads also compete for the processors. The plan therefore joins stages in which nothing
+forbids it: normal units on the cpu that only compute, without a given number of threads. The second
+stage must be the only one that the first stage feeds. Units that may wait keep their own threads,
+because they gain from them.
 """
 
 from collections.abc import Mapping
@@ -19,14 +21,14 @@ from modelflow.plan.execution_plan import ExecutionPlan, StagePlan, Target
 
 
 def fuse(plan: ExecutionPlan, locations: Mapping[str, object]) -> ExecutionPlan:
-    """Returns the plan with every chain of nodes that bear the same ``fuse`` as one stage.
+    """Returns the plan with every chain of nodes with the same ``fuse`` as one stage.
 
     Args:
-        plan: A stage a node.
-        locations: Where each node is written, for errors.
+        plan: A plan with one stage for each node.
+        locations: The position of each node in the graph file, for errors.
 
     Raises:
-        PlanError: nodes that bear the same name cannot run as one; the reason is given.
+        PlanError: nodes with the same name cannot run as one. The message has the reason.
     """
     chains: dict[str, StagePlan] = {}
     stages = dict(plan.stages)
@@ -54,8 +56,8 @@ def fuse(plan: ExecutionPlan, locations: Mapping[str, object]) -> ExecutionPlan:
     return replace(plan, stages=stages) if chains else plan
 
 
-# What a node may say that holds in a stage of several as well. All else, a new attribute among it,
-# is meant for a stage of its own.
+# Attributes that do not prevent a common stage. A node with any other attribute, also a new one,
+# keeps its own stage.
 _OF_UNITS = frozenset(
     {"batch_size", "allowed_batch_sizes", "cpu_affinity", "placement", "is_exception_visible"}
 )
@@ -63,12 +65,12 @@ _REASON = "[graph] fuse=auto"
 
 
 def fuse_unasked(plan: ExecutionPlan, processors: int) -> ExecutionPlan:
-    """Returns the plan with neighbours joined wherever nothing speaks for stages of their own.
+    """Returns the plan with neighbours joined if nothing requires separate stages.
 
     Args:
-        plan: A stage a node, but for named chains, which stay as they are.
-        processors: How many there are: as many threads at most are given to a chain, so that it may
-            work at as many batches at once as its nodes did apart.
+        plan: A plan with one stage for each node, except named chains, which stay unchanged.
+        processors: The number of processors, which limits the threads of a chain. A chain gets the
+            threads of its nodes to process as many batches at once as before.
     """
     stages = dict(plan.stages)
     chains: dict[str, StagePlan] = {}
@@ -85,7 +87,7 @@ def fuse_unasked(plan: ExecutionPlan, processors: int) -> ExecutionPlan:
 
 
 def _is_free(stage: StagePlan) -> bool:
-    """Tells whether nothing that a node or unit says of itself asks for a stage of its own."""
+    """Tells whether no attribute of the node or the unit requires a separate stage."""
     spec = stage.unit.spec
     if not (spec.kind.is_plain and spec.is_compute_bound):
         return False
@@ -95,7 +97,7 @@ def _is_free(stage: StagePlan) -> bool:
 
 
 def _feeder(plan: ExecutionPlan, stage: StagePlan) -> str:
-    """Returns the one stage that feeds it, ``""`` where there are several."""
+    """Returns the only stage that feeds ``stage``, or ``""`` for several."""
     targets = (Target(stage.name, place) for place in range(len(stage.unit.inputs)))
     feeders = {feeder for target in targets for feeder in plan.feeders[target]}
     return feeders.pop() if len(feeders) == 1 else ""

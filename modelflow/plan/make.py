@@ -1,4 +1,4 @@
-"""From a checked graph to a plan: threads, batches, queues, routes. Pure."""
+"""Makes the plan of a checked graph: threads, batches, queues, routes. Pure functions."""
 
 import os
 
@@ -14,19 +14,20 @@ from modelflow.plan.fuse import fuse, fuse_unasked
 from modelflow.plan.origins import find_origins
 
 DEFAULT_QUEUE_SIZE = 32
-# Buffers of a session that wait for their turn where branches meet, before the condition waits.
+# Most buffers of a session that wait where branches meet, before the condition waits.
 MERGE_BOUND = 1024
 
 
 def make_plan(
     graph: Graph, *, processors: int | None = None, is_fused: bool = True
 ) -> ExecutionPlan:
-    """Decides what runs where.
+    """Returns the plan of a graph.
 
     Args:
         graph: A checked graph.
-        processors: How many processors to plan for; those that this process may use if None.
-        is_fused: Neighbours run as one stage as the graph says; False: every node has its own.
+        processors: The number of processors. The default is the number that this process may use.
+        is_fused: Whether to join neighbours as the graph requests. If False, every node has its own
+            stage.
 
     Raises:
         PlanError: this version cannot run a node.
@@ -126,7 +127,7 @@ class _Maker:
 
     def route(self, node: str, port: str) -> tuple[Target, ...]:
         edges = (edge for edge in self._graph.edges_from(node) if edge.source.port == port)
-        # Branches that meet at once: what leaves by one output arrives there once.
+        # Branches may meet at once. Two edges from one output to one input are one target.
         return tuple(dict.fromkeys(map(self.target, edges)))
 
     def target(self, edge: Edge) -> Target:
@@ -139,7 +140,7 @@ class _Maker:
         nodes = self._graph.nodes
         ways = successors_of(nodes, self._graph.edges)
         between = find_between(ways, [merge.condition], [merge.target.node])
-        # A stream unit may keep buffers until others have come, which the condition lets through.
+        # A stream unit may keep buffers until it gets others, which must pass the condition first.
         is_keeping = any(nodes[name].kind.may_keep for name in between)
         return MergePlan(len(merge.edges), None if is_keeping else MERGE_BOUND)
 

@@ -1,4 +1,4 @@
-"""Where streams begin, and where they can leave the graph."""
+"""Finds the starts of streams, and the places where streams leave the graph."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from modelflow.unit.kind import Normal, Source
 
 
 def find_origins(graph: Graph) -> dict[str, Origin]:
-    """Returns the origins: source node -> its ends; ``""`` for the graph's own inputs."""
+    """Returns the origins by source node, with ``""`` for the graph's own inputs."""
     origins = {
         node.name: _origin(graph, node.name, [node.name])
         for node in graph.nodes.values()
@@ -63,10 +63,10 @@ def _is_row_by_row(graph: Graph) -> bool:
 def _find_counted(
     graph: Graph, ways: Successors, whole: set[str], terminals: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """The nodes, and terminals, that every row passes before it can be none, many or late.
+    """Returns the nodes that every row passes before rows may vanish, multiply or wait.
 
-    ``whole`` are those that every row passes once. What lies behind a node that makes rows late may
-    wait for it, also where another way leads there: it is none of them.
+    The names in ``whole`` are those that every row passes once. A node after a node that delays
+    rows may wait for them, even if another way leads there, and is left out.
     """
     breaking = [name for name in whole if graph.nodes[name].kind.may_change_count]
     behind = reach(ways, (n for name in breaking for n in ways[name]))

@@ -40,21 +40,21 @@ from modelflow.plan.origins import find_origins
 from modelflow.unit.port import Port
 from modelflow.unit.spec import FlowUnitSpec
 
-# A call to another machine costs some hundred times what one to the next thread does: never for one
-# row alone where more wait.
+# A call to another machine costs about a hundred times as much as a call to another thread. A call
+# with a single row is therefore made only if no more rows wait.
 LEAST_BATCH = 16
-# How long a row waits for others to cross with it: about what the way there takes.
+# How long a row waits for others of the same call: about the time of the transfer.
 FILLING_MS = 5.0
 _MOST_THREADS = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Where rows enter a partition.
+    """A place where rows enter a partition.
 
     Attributes:
-        port: The input of the far node; of the partition's own graph.
-        sources: The outputs outside that feed it; several where branches meet.
+        port: The input of the far node and of the partition's own graph.
+        sources: The outputs outside that feed it. Several if branches meet.
         targets: The inputs inside.
     """
 
@@ -65,10 +65,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """Where rows leave a partition.
+    """A place where rows leave a partition.
 
     Attributes:
-        port: The output of the far node; of the partition's own graph.
+        port: The output of the far node and of the partition's own graph.
         source: The output inside.
     """
 
@@ -81,10 +81,10 @@ class Partition:
     """Nodes that run together on another machine.
 
     Attributes:
-        name: That of its first node; the far node in front is called so.
+        name: The name of its first node, which is also the name of the far node.
         placement: The kind of machine.
-        nodes: In topological order.
-        entries, exits: Where rows come in and go out.
+        nodes: The nodes in topological order.
+        entries, exits: The places where rows enter and leave.
         graph: The partition as a graph of its own.
     """
 
@@ -97,22 +97,23 @@ class Partition:
 
     @property
     def batch_size(self) -> int:
-        """The most rows of a batch that crosses."""
+        """The most rows of a batch that is sent."""
         asked = [node.settings.batch_size or 0 for node in self.graph.nodes.values()]
         return max(LEAST_BATCH, *asked)
 
     @property
     def least_rows(self) -> int:
-        """How many rows are to cross together, whatever they take.
+        """The least number of rows to send together, regardless of their duration.
 
-        Where a unit works on a batch as one, all: it would get parts of batches else.
+        If a unit processes a batch as a whole, this is the batch size, because the unit would
+        otherwise get partial batches.
         """
         is_one_by_one = all(map(_is_one_by_one, self.graph.nodes.values()))
         return 1 if is_one_by_one else self.batch_size
 
     @property
     def takes_errors(self) -> bool:
-        """Whether a row in error crosses: what comes of it may depend on the nodes inside."""
+        """Whether rows with an error are sent, because their results depend on the nodes inside."""
         return len(self.entries) > 1 or any(
             node.settings.is_exception_visible
             or (node.spec is not None and node.spec.is_exception_given)
@@ -121,7 +122,7 @@ class Partition:
 
     @property
     def settings(self) -> NodeSettings:
-        """The attributes of the far node: as many calls at once as its replicas take."""
+        """The attributes of the far node. Its threads equal the calls that its replicas accept."""
         inner = [self.graph.nodes[name].settings for name in self.nodes]
         threads = min(_MOST_THREADS, self.placement.replicas[1] * self.placement.in_flight)
         return NodeSettings(
@@ -136,7 +137,7 @@ class Partition:
 
 
 def _is_one_by_one(node: Node) -> bool:
-    """Tells whether rows gain nothing by being given to a unit together."""
+    """Tells whether a unit has no advantage from several rows in a call."""
     spec = node.spec
     if spec is None or not spec.kind.is_plain or spec.is_one_by_one:
         return True
@@ -144,10 +145,10 @@ def _is_one_by_one(node: Node) -> bool:
 
 
 def find_partitions(graph: Graph) -> tuple[Partition, ...]:
-    """Returns the parts of a graph that are placed, in topological order.
+    """Returns the placed parts of a graph, in topological order.
 
     Raises:
-        GraphError: what is placed cannot be cut out; every reason is listed.
+        GraphError: a placed part cannot be cut out. The error lists every reason.
     """
     finder = _Finder(graph)
     parts = [part for members in finder.components() if (part := finder.partition(members))]
@@ -162,12 +163,12 @@ def front_of(
     """Returns the graph with a far node in the place of each partition.
 
     Args:
-        graph: The whole.
-        partitions: Those of `find_partitions`.
-        spec_of: Gives the unit of a far node, with the ports of `ports_of`.
+        graph: The whole graph.
+        partitions: The result of `find_partitions`.
+        spec_of: Returns the unit of a far node, with the ports of `ports_of`.
 
     Raises:
-        GraphError: a partition and another node wait for one another.
+        GraphError: a partition and another node wait for each other.
     """
     inside = {name: part for part in partitions for name in part.nodes}
     nodes = {
@@ -199,16 +200,16 @@ def front_of(
     if cycle := find_cycle(successors_of(nodes, (e for e in edges.values() if e not in back))):
         around = [name for name, _ in cycle if name in inside]
         message = (
-            f"placement={inside[around[0]].placement.name!r}: what is placed there and what is "
-            f"placed around {' and '.join(map(repr, around[1:]))} wait for one another; give one "
-            "of the nodes that both need a placement of its own, or none"
+            f"placement={inside[around[0]].placement.name!r}: the nodes placed there and the nodes "
+            f"placed around {' and '.join(map(repr, around[1:]))} wait for each other. Give a node "
+            "that both need its own placement, or none"
         )
         raise error_of([Finding(nodes[around[0]].location, message, around[0])])
     return graph_of(graph, nodes, tuple(edges.values()), graph.name)
 
 
 def ports_of(part: Partition) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
-    """Returns the inputs and outputs of a far node, with what the units inside say of them."""
+    """Returns the inputs and outputs of a far node, with the descriptions of the inner ports."""
     graph = part.graph
     return (
         tuple(Port(one.port, graph.port(one.targets[0]).description) for one in part.entries),
@@ -223,10 +224,10 @@ def _far_node(graph: Graph, part: Partition, spec: FlowUnitSpec) -> Node:
 
 
 def graph_of(whole: Graph, nodes: dict[str, Node], edges: tuple[Edge, ...], name: str) -> Graph:
-    """Returns a graph of other nodes in the place of a whole, or of a part of it.
+    """Returns a graph of other nodes that replaces all or a part of a graph.
 
     Raises:
-        GraphError: streams meet that must not; every place is listed.
+        GraphError: streams meet that cannot be matched. The error lists every place.
     """
     proof = prove(nodes, edges)
     if proof.scopes.findings:
@@ -248,7 +249,7 @@ class _Finder:
         }
 
     def components(self) -> Iterator[tuple[str, ...]]:
-        """Gives the nodes of one placement that edges connect, in topological order."""
+        """Yields the nodes of one placement that edges connect, in topological order."""
         together = [
             edge
             for edge in self._graph.edges
@@ -258,7 +259,7 @@ class _Finder:
             yield tuple(node for node in self._graph.nodes if node in found)
 
     def partition(self, members: tuple[str, ...]) -> Partition | None:
-        """Returns the partition of these nodes; None: there is a finding."""
+        """Returns the partition of these nodes, or None after adding a finding."""
         before = len(self.findings)
         for name in members:
             if reason := _obstacle(self._graph.nodes[name]):
@@ -277,10 +278,10 @@ class _Finder:
         for leaving in exits:
             if leaving.port not in single:
                 message = (
-                    f"what leaves the part that is placed on "
-                    f"{self._placed[members[0]]!r} by {str(leaving.source)!r} is not one row for "
-                    "each that enters; place what expands and what collapses, a condition and "
-                    "where its branches meet, together"
+                    f"the part placed on {self._placed[members[0]]!r} has the output "
+                    f"{str(leaving.source)!r} without exactly one row for each row that enters. "
+                    "Place an expand with its collapse, and a condition with the node where its "
+                    "branches meet"
                 )
                 self._wrong(leaving.source.node, message)
         if len(self.findings) > before:
@@ -289,16 +290,16 @@ class _Finder:
         placement = self._graph.config.placements.get(where, PlacementConfig(where))
         return Partition(members[0], placement, members, tuple(entries), tuple(exits), inner)
 
-    # -- what cannot be placed ------------------------------------------------------------------
+    # -- conditions of a placement --------------------------------------------------------------
 
     def _check_convex(self, members: tuple[str, ...]) -> None:
         between = find_between(successors_of(self._graph.nodes, self._edges), members, members)
         if between:
             names = ", ".join(name for name in self._graph.nodes if name in between)
             message = (
-                f"placement={self._placed[members[0]]!r}: there is a way out of what is placed "
-                f"there and back in, over {names}; place these there as well, or what is behind "
-                "them elsewhere"
+                f"placement={self._placed[members[0]]!r}: a way leaves the nodes placed there and "
+                f"leads back to them, over {names}. Place these there as well, or place the nodes "
+                "after them elsewhere"
             )
             self._wrong(members[0], message)
 
@@ -306,9 +307,9 @@ class _Finder:
         for edge in self._graph.scopes.back:
             if edge.target.node in members and edge.source.node not in members:
                 message = (
-                    f"placement={self._placed[edge.target.node]!r}: it is a loop, and what comes "
-                    f"back to it from {edge.source.node!r} is not placed there; place all of its "
-                    "way round, or leave placement out"
+                    f"placement={self._placed[edge.target.node]!r}: the node is a loop, but "
+                    f"{edge.source.node!r} on its way back is not placed there. Place all nodes of "
+                    "the loop there, or leave placement out"
                 )
                 self._wrong(edge.target.node, message)
 
@@ -320,9 +321,9 @@ class _Finder:
                 first = first or target
                 if scopes[target.node] != scopes[first.node]:
                     message = (
-                        f"placement={self._placed[target.node]!r}: what enters at "
-                        f"{str(target)!r} is of other streams than what enters at {str(first)!r}; "
-                        "rows that enter together must be of one stream: place them apart"
+                        f"placement={self._placed[target.node]!r}: the rows at {str(target)!r} "
+                        f"belong to other streams than the rows at {str(first)!r}. Rows that enter "
+                        "together must be of one stream: place the nodes separately"
                     )
                     self._wrong(target.node, message)
 
@@ -341,9 +342,9 @@ class _Finder:
             outside = tuple(edge.source for edge in edges if edge.source.node not in members)
             if outside and len(outside) < len(edges):
                 message = (
-                    f"placement={self._placed[target.node]!r}: at its input {target.port!r} what "
-                    f"comes from {outside[0].node!r}, which is elsewhere, meets what comes from "
-                    "there; place all branches there, or the node where they meet elsewhere"
+                    f"placement={self._placed[target.node]!r}: at the input {target.port!r} a "
+                    f"branch from {outside[0].node!r}, which is elsewhere, meets a branch from "
+                    "inside. Place all branches there, or the node where they meet elsewhere"
                 )
                 self._wrong(target.node, message)
             elif outside:
@@ -387,7 +388,7 @@ class _Finder:
 
 
 def _name_port(end: Endpoint, taken: set[str]) -> str:
-    """Names a port after what is outside, and as nothing that is taken; then it is."""
+    """Returns an unused port name made from the outer port, and adds the name to ``taken``."""
     name = wanted = f"{end.node}.{end.port}"
     count = 1
     while name in taken:
@@ -398,14 +399,16 @@ def _name_port(end: Endpoint, taken: set[str]) -> str:
 
 
 def _obstacle(node: Node) -> str:
-    """What keeps a node from being placed; "": nothing."""
+    """Returns why a node cannot be placed, or "" if nothing prevents this."""
     spec = node.spec
     if spec is None:
-        return f"it is an {node.role} of the graph, which is where the flow is used"
+        return f"it is an {node.role} of the graph, which stays where the flow is used"
     if spec.is_source or spec.is_sink:
-        return f"it is a {'source' if spec.is_source else 'sink'}, which runs where the flow is"
+        return (
+            f"it is a {'source' if spec.is_source else 'sink'}, which runs where the flow is used"
+        )
     if spec.kind.may_keep:
-        return "it is a stream unit, whose state lives as long as its session, which is here"
+        return "it is a stream unit, whose state belongs to a session of this process"
     if spec.kind.is_per_stream:
-        return "its unit is called stream by stream, with what the session has, which is here"
+        return "its unit is called once per stream, with the session's data of this process"
     return ""

@@ -1,4 +1,4 @@
-"""What of a plan may change while it runs: batches, queues, threads, rows in flight. Pure."""
+"""Changes the plan of a running flow: batches, queues, threads, rows in flight. Pure functions."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,17 +17,18 @@ _CHANGEABLE = ("batch_size", "batch_timeout_ms", "queue_size", "queue_bytes", "t
 
 
 def reconfigure_plan(plan: ExecutionPlan, changes: Mapping[str, Any]) -> ExecutionPlan:
-    """Returns a plan with changes that can be made while it runs.
+    """Returns a plan with changes that are possible while the flow runs.
 
     Args:
-        plan: What runs.
-        changes: ``{"node.attribute": value}``, as ``--set`` has them, for ``batch_size``,
-            ``batch_timeout_ms``, ``queue_size``, ``queue_size_PORT``, ``queue_bytes`` and
-            ``threads``; and ``{"max_in_flight": rows}``.
+        plan: The present plan.
+        changes: ``{"node.attribute": value}``, as ``--set`` has them. Attributes are
+            ``batch_size``, ``batch_timeout_ms``, ``queue_size``, ``queue_size_PORT``,
+            ``queue_bytes`` and ``threads``. The key ``{"max_in_flight": rows}`` belongs to the
+            flow.
 
     Raises:
-        ConfigError: there is no such node or attribute, or the value is none of it.
-        PlanError: it cannot be changed while the flow runs.
+        ConfigError: the node or attribute does not exist, or the value has another type.
+        PlanError: the attribute cannot be changed while the flow runs.
     """
     stages, most = dict(plan.stages), plan.max_in_flight
     for target, value in changes.items():
@@ -42,7 +43,7 @@ def reconfigure_plan(plan: ExecutionPlan, changes: Mapping[str, Any]) -> Executi
 
 
 def _read(plan: ExecutionPlan, target: str, value: Any) -> tuple[str, str, Any]:
-    """Reads one change: the stage, the attribute, and its value, converted."""
+    """Parses one change into the stage, the attribute, and the converted value."""
     nodes = plan.nodes
     node, key = split_target(target, nodes)
     if node not in nodes:
@@ -55,8 +56,8 @@ def _read(plan: ExecutionPlan, target: str, value: Any) -> tuple[str, str, Any]:
     if option not in _CHANGEABLE:
         near = did_you_mean(key, _CHANGEABLE)
         raise (PlanError if key in _OPTIONS else ConfigError)(
-            f"{target}: cannot be changed while the flow runs{near} "
-            f"(what can: {', '.join(_CHANGEABLE)})"
+            f"{target}: cannot be changed while the flow runs{near} (changeable: "
+            f"{', '.join(_CHANGEABLE)})"
         )
     if node != stage.name:
         raise PlanError(
@@ -73,7 +74,7 @@ def _change(stage: StagePlan, key: str, value: Any) -> StagePlan:
     """Returns a stage with one change."""
     unit, settings = stage.unit, stage.unit.settings
     if key == "threads":
-        stage = replace(stage, threads=value, threads_reason="as it was told to")
+        stage = replace(stage, threads=value, threads_reason="changed while running")
     elif key == "batch_size":
         stage = replace(stage, batch_size=value)
     elif key == "queue_size":
@@ -99,10 +100,10 @@ def _in_flight(plan: ExecutionPlan, value: Any) -> int:
 
 
 def _check(stage: StagePlan) -> None:
-    """Checks what the units themselves bound.
+    """Checks the limits of the units.
 
     Raises:
-        PlanError: a unit takes no batches of that size.
+        PlanError: a unit does not support the batch size or the number of threads.
     """
     for unit in stage.units:
         most = unit.allowed_batch_sizes[-1:] or (unit.spec.max_batch_size,)

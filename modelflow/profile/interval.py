@@ -1,7 +1,8 @@
-"""What happened between two moments of a flow: rates and shares, which say more than sums.
+"""Rates and shares of a flow between two moments, which are more useful than sums.
 
-A node with two workers, seen twice with 10 s between: 20 worker-seconds, of which 19 in calls (busy
-0.95), 0.6 without rows (starved 0.03), none blocked; 3000 rows in 750 calls: 300 rows/s, 4 a call.
+Example: a node with two workers, seen twice with 10 s between, has 20 worker-seconds. Calls took 19
+s (busy 0.95), and 0.6 s passed without rows (starved 0.03). The node was never blocked, and 3000
+rows in 750 calls are 300 rows/s and 4 rows a call.
 """
 
 from collections.abc import Mapping
@@ -12,8 +13,8 @@ from modelflow.runtime.stats import FlowStats, Histogram, NodeStats
 
 __all__ = ["Interval", "NodeInterval"]
 
-# What of a node's figures an interval has as they are at its end; as shares of its workers' time;
-# and as what was added.
+# Fields that an interval takes from the later moment, fields that become shares of the workers'
+# time, and fields that become differences.
 _AS_IT_IS = ("node", "unit", "stage", "threads", "batch_size", "batch_timeout", "queue", "capacity")
 _SHARES = ("busy", "starved", "blocked", "order")
 _SUMS = ("errors", "expired", "dropped", "service", "wait")
@@ -24,32 +25,33 @@ class NodeInterval:
     """A node between two moments.
 
     Attributes:
-        node: Its name.
-        unit: Its unit.
-        stage: The stage that it is in.
-        threads: Its workers.
-        rows_per_second: How much it did.
-        mean_batch_size: Rows a call; 0: it was not called.
-        calls: Rows of a call -> how many had so many, and the seconds that they took together.
+        node: The name of the node.
+        unit: The name of its unit.
+        stage: The stage that contains the node.
+        threads: The number of its workers.
+        rows_per_second: The throughput.
+        mean_batch_size: Rows a call; 0 without calls.
+        calls: Rows of a call -> the number of such calls, and the seconds that they took together.
         batch_size: The most rows that a call may have.
         busy, starved, blocked, order: Shares of its workers' time, from 0 to 1; see `NodeStats`.
         running: Of the time in calls on its own threads, the share on a processor.
-        runnable: Of that time, the share in which others had the processors.
-        waiting: Of that time, the share in which it waited in the unit: for a device, a file, a
-            lock, the interpreter's. With `running` and `runnable` it makes 1; all are 0 where the
-            node has no threads of its own, was not called on them, or nobody knows.
-        moving: Share of `busy` in copies between devices.
-        padding: Rows that batches were filled up with.
+        runnable: Of that time, the share in which the threads waited for a processor.
+        waiting: Of that time, the share in which the unit waited: for a device, a file, a lock, or
+            the interpreter's lock. The sum of `running`, `runnable` and `waiting` is 1. All are 0
+            if the node has no threads of its own, no calls on them, or the system does not measure
+            them.
+        moving: The share of `busy` in copies between devices.
+        padding: Rows that were added to fill batches.
         batch_timeout: Seconds that a row may wait for others to fill its batch.
-        queue: Rows that wait at the second moment.
-        capacity: Rows at which those who bring them wait.
+        queue: Rows in the queue at the second moment.
+        capacity: The number of queued rows at which producers wait.
         errors, expired, dropped: Rows; see `NodeStats`.
-        failures: Errors by what was raised.
-        closed: Why batches closed.
-        service, wait: How long calls took, and the oldest row of each had waited.
-        replicas: Of a node whose work is done elsewhere: how many replicas are ``ready`` and
-            ``starting`` at the second moment, and were ``lost`` since the first.
-        inside: The nodes that stand behind it there, over all replicas.
+        failures: Errors by the type of the exception.
+        closed: The number of batches by the reason why they closed.
+        service, wait: The duration of calls, and the wait of the oldest row of each call.
+        replicas: For a node that runs elsewhere: how many replicas are ``ready`` and ``starting``
+            at the second moment, and how many were ``lost`` since the first.
+        inside: The nodes that run on its replicas, over all replicas.
     """
 
     node: str
@@ -84,7 +86,7 @@ class NodeInterval:
 
     @property
     def replicas_text(self) -> str:
-        """``1 of 2 replicas, 1 lost``; "": its work is done here."""
+        """``1 of 2 replicas, 1 lost``, or "" for a node that runs in this process."""
         if not self.replicas:
             return ""
         ready, lost = self.replicas["ready"], self.replicas["lost"]
@@ -93,7 +95,13 @@ class NodeInterval:
 
     @classmethod
     def between(cls, first: NodeStats | None, second: NodeStats, seconds: float) -> "NodeInterval":
-        """Compares two moments of a node that are so many seconds apart; None: before it began."""
+        """Compares two moments of a node with so many seconds between.
+
+        Args:
+            first: The earlier moment. None compares with the start of the node.
+            second: The later moment.
+            seconds: The time between them.
+        """
         one = first or NodeStats(second.node, second.unit)
         before = one.inside
         rows = second.buffers - one.buffers
@@ -106,7 +114,7 @@ class NodeInterval:
             for size, count in calls.items()
             if count
         }
-        # Of fused nodes the first alone knows the workers' time.
+        # In a stage of several nodes only the first node has the workers' time.
         workers = second.seconds - one.seconds or seconds * second.threads
 
         running, runnable, waiting = _split(one, second)
@@ -141,14 +149,14 @@ class Interval:
     """A flow between two moments.
 
     Attributes:
-        name: The flow's.
-        seconds: How far they are apart.
-        requests: Requests that have ended between them, by outcome.
-        latency: How long those lasted that were not cancelled.
-        in_flight: Requests under way at the second moment.
-        unread: Results that nobody had taken then, by output.
-        unread_bound: Of one session, at which its sender waits.
-        nodes: In topological order.
+        name: The name of the flow.
+        seconds: The time between the moments.
+        requests: Requests that ended between the moments, by outcome.
+        latency: The durations of the requests that were not cancelled.
+        in_flight: Requests in progress at the second moment.
+        unread: Results not yet read by the caller at the second moment, by output.
+        unread_bound: The number of unread results of a session at which its sender waits.
+        nodes: The nodes in topological order.
     """
 
     name: str
@@ -162,7 +170,7 @@ class Interval:
 
     @classmethod
     def between(cls, first: FlowStats | None, second: FlowStats) -> "Interval":
-        """Compares two moments of a flow; None: before it began."""
+        """Compares two moments of a flow; without ``first`` the start of the flow is used."""
         one = first or FlowStats(time=second.time - second.seconds)
         seconds = second.time - one.time
         return cls(
@@ -180,20 +188,20 @@ class Interval:
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of its nodes."""
+        """The names of the nodes."""
         return frozenset(node.node for node in self.nodes)
 
     @property
     def requests_per_second(self) -> float:
-        """Requests that have ended, however."""
+        """Ended requests per second, with any outcome."""
         return sum(self.requests.values()) / self.seconds if self.seconds > 0 else 0.0
 
 
 def _split(one: NodeStats, second: NodeStats) -> tuple[float, float, float]:
     """Returns the shares of running, runnable and waiting in the calls on a node's own threads.
 
-    A thread that rests is neither on a processor nor runnable: what is left of its time when these
-    and its rests are taken away, it has waited in a unit.
+    An idle worker is neither on a processor nor runnable. The thread's remaining time, without this
+    idle time, is the time in which a unit waited.
     """
     running = second.on_core - one.on_core
     runnable = second.runnable - one.runnable

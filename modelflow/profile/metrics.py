@@ -1,6 +1,6 @@
-"""A flow's figures as Prometheus reads them; put into words when they are asked for.
+"""Prometheus metrics of a flow, computed when they are collected.
 
-Nothing is counted for it, and no object of the library's is touched while the flow works.
+The metrics cost nothing while the flow runs: they need no counters and no objects of the library.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,11 +24,11 @@ except ImportError as error:
 
 _Owned = Sequence[tuple[Sequence[str], NodeStats]]
 
-# What families are labelled with, beside what their flow is.
+# The labels of node families, after the labels of their flow.
 _NODE = ("node", "unit")
-# Of nodes that run elsewhere: machine and process.
+# The label of nodes that run elsewhere: machine and process.
 _REPLICA = "replica"
-# 0.1 ms to 52 s, each twice as long as the one before, in seconds.
+# Bucket bounds in seconds, from 0.1 ms to 52 s. Each is twice the bound before.
 _BOUNDS = tuple(1e-4 * 2**place for place in range(20))
 
 
@@ -45,32 +45,32 @@ _COUNTERS: Sequence[tuple[str, str, Callable[[NodeStats], float]]] = (
     ("lost_replicas", "Replicas of its placement that were lost.", _get("replicas", "lost")),
     ("moved_bytes", "Bytes copied between devices.", lambda node: node.moved_bytes),
     ("busy_seconds", "Time in the unit, over all workers.", lambda node: node.busy),
-    ("starved_seconds", "Time without anything to do.", lambda node: node.starved),
-    ("blocked_seconds", "Time without room behind the node.", lambda node: node.blocked),
-    ("order_seconds", "Time in which others had to go first.", lambda node: node.order),
-    ("worker_seconds", "Time that its workers have been there.", lambda node: node.seconds),
+    ("starved_seconds", "Time without work, over all workers.", lambda node: node.starved),
+    ("blocked_seconds", "Time without room in the next queue.", lambda node: node.blocked),
+    ("order_seconds", "Time in which earlier batches had to go first.", lambda node: node.order),
+    ("worker_seconds", "Lifetime of its workers, over all workers.", lambda node: node.seconds),
 )
 _GAUGES: Sequence[tuple[str, str, Callable[[NodeStats], float]]] = (
-    ("queue_rows", "Rows that wait now.", lambda node: node.queue),
+    ("queue_rows", "Rows in the queue now.", lambda node: node.queue),
     ("queue_capacity_rows", "Rows at which producers wait.", lambda node: node.capacity),
-    ("workers", "Threads that work for it.", lambda node: node.threads),
+    ("workers", "Threads of the node.", lambda node: node.threads),
 )
 
 
-class FlowCollector(Collector):  # type: ignore[misc]  # it is not always there
-    """Gives the metrics of flows at the moment in which they are collected."""
+class FlowCollector(Collector):  # type: ignore[misc]  # the library may be missing
+    """Computes the metrics of flows at each collection."""
 
     def __init__(self, stats: Callable[[], Iterable[FlowStats]]) -> None:
-        """Takes what gives the figures; from any thread."""
+        """Stores the function that returns the statistics. Any thread may call it."""
         self._stats = stats
         self._told: dict[tuple[str, ...], float] = {}
 
     def collect(self) -> Iterator[Metric]:
-        """Gives every family; called by the library."""
+        """Yields every family; called by the library."""
         flows = list(self._stats())
         yield from _flows(flows)
         nodes = [([flow.name], node) for flow in flows for node in flow.values()]
-        told: dict[tuple[str, ...], float] = {}  # of what there is now: replicas come and go
+        told: dict[tuple[str, ...], float] = {}  # only present nodes: replicas may disappear
         for family in node_families(("flow",), nodes):
             if family.type == "counter":
                 family.samples = [self._raise_counter(sample, told) for sample in family.samples]
@@ -78,9 +78,10 @@ class FlowCollector(Collector):  # type: ignore[misc]  # it is not always there
         self._told = told
 
     def _raise_counter(self, sample: Sample, told: dict[tuple[str, ...], float]) -> Sample:
-        """Returns a counter's sample that is no lower than the one before, and notes it.
+        """Returns and stores a counter's sample, never lower than at the last collection.
 
-        A call that ends while the figures of its worker are read is missing from the seconds.
+        A value could fall: a call that ends while its worker's statistics are read is missing in
+        the seconds.
         """
         key = (sample.name, *sample.labels.values())
         told[key] = value = max(sample.value, self._told.get(key, 0.0))
@@ -90,14 +91,14 @@ class FlowCollector(Collector):  # type: ignore[misc]  # it is not always there
 def node_families(
     labels: Sequence[str], nodes: Iterable[tuple[Sequence[str], NodeStats]]
 ) -> Iterator[Metric]:
-    """Gives the families of nodes.
+    """Yields the metric families of nodes.
 
-    Where there are far ones, so are the nodes behind these, with the label ``replica``; of others
-    that is empty, which is the same as none.
+    If a node runs elsewhere, the nodes on its replicas are included, with the label ``replica``.
+    Other nodes have an empty label, which is equal to no label.
 
     Args:
-        labels: The names of the labels that say whose a node is.
-        nodes: Their values, and its figures.
+        labels: The names of the labels that identify the flow of a node.
+        nodes: The values of these labels, and the node's statistics.
     """
     names = (*labels, *_NODE)
     owned = [([*values, node.node, node.unit], node) for values, node in nodes]
@@ -166,7 +167,7 @@ def _by(
 
 
 def _replicas(node: NodeStats) -> dict[str, int]:
-    """Of a node whose work is done elsewhere."""
+    """Returns the replica counts of a node that runs elsewhere."""
     found = node.figures.get("replicas", {})
     return {state: found[state] for state in ("ready", "starting") if state in found}
 
@@ -186,7 +187,7 @@ def _times(
 
 
 def _sizes(names: Sequence[str], nodes: _Owned) -> Metric:
-    """Rows a call: powers of two up to the batch size."""
+    """Returns a histogram of the rows of each call, in powers of two up to the batch size."""
     text = "Rows of each call."
     found = HistogramMetricFamily("modelflow_node_batch_rows", text, labels=names)
     for labels, node in nodes:
@@ -201,16 +202,17 @@ def _sizes(names: Sequence[str], nodes: _Owned) -> Metric:
 
 
 def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
-    """Upper bound -> how many took at most so long."""
+    """Returns upper bounds with the number of durations up to each bound."""
     counts = histogram.at_most(_BOUNDS)
     named = zip((f"{bound:g}" for bound in _BOUNDS), counts, strict=True)
     return [*named, ("+Inf", histogram.count)]
 
 
 def metrics_page(collector: FlowCollector) -> Callable[[str], tuple[bytes, str]]:
-    """Returns a function that writes what a collector gives, for the ``Accept`` of a client.
+    """Returns a function that formats the metrics of a collector for an ``Accept`` header.
 
-    It returns the text, or OpenMetrics where the client asks for it, with its media type.
+    The function returns the Prometheus text, or OpenMetrics if the client accepts it, and its media
+    type.
     """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(collector)

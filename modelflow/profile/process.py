@@ -1,4 +1,4 @@
-"""What the process and the machine around a flow do at one moment: a part of its snapshot."""
+"""Measures the process and the machine of a flow at one moment, for its snapshot."""
 
 import contextlib
 import os
@@ -10,19 +10,20 @@ from typing import Self
 
 from modelflow.runtime.stats import ThreadTime
 
-# How often the probe asks for the interpreter; rarely enough to be no load, often enough for a
-# median in a second.
+# Seconds between two probes of the interpreter's lock: few enough to cause no load, and enough for
+# a median within a second.
 _EVERY = 0.01
 
 
 def process_figures() -> dict[str, float]:
-    """Returns figures that grow, whose differences tell what lies between two moments.
+    """Returns growing counters, whose differences describe the time between two moments.
 
     Returns:
-        ``processor_seconds``: of all threads of this process; ``native_seconds``: of those that
-        Python has not started, such as an engine's, as long as they live; ``resident_bytes``: its
-        memory now; ``machine_busy_seconds``: of all processors of the machine, whoever used them
-        (of a container too it is the whole machine). Where the system says (Linux).
+        The values that the system (Linux) provides. ``processor_seconds``: the time of all threads
+        of this process. ``native_seconds``: the time of living threads not started by Python, such
+        as an engine's. ``resident_bytes``: the memory of this process now.
+        ``machine_busy_seconds``: the time of all processors of the machine, used by any process.
+        Inside a container it covers the whole machine, too.
     """
     found = {"processor_seconds": time.process_time()}
     busy = _machine_busy()
@@ -42,7 +43,7 @@ def _native() -> float:
     found = 0.0
     for name in os.listdir("/proc/self/task") if os.path.isdir("/proc/self/task") else ():
         if int(name) not in known:
-            with contextlib.suppress(OSError):  # it has just ended
+            with contextlib.suppress(OSError):  # the thread has just ended
                 text = Path(f"/proc/self/task/{name}/schedstat").read_text(encoding="ascii")
                 found += int(text.split()[0]) / 1e9
     return found
@@ -61,9 +62,10 @@ def _machine_busy() -> float | None:
 class LockProbe:
     """Measures how long a thread waits for the interpreter, while its ``with`` block runs.
 
-    A thread asks to be woken every 10 ms. How late it is, without the time in which it only had no
-    processor, it has waited for the interpreter's lock: 0.1 ms where units release it, tens where
-    several compute in Python (David Beazley, "Understanding the Python GIL", 2010).
+    A thread asks to be woken every 10 ms. Its delay, minus the time without a processor, is the
+    wait for the interpreter's lock. It is 0.1 ms if units release the lock. It is tens of
+    milliseconds if several units compute in Python (David Beazley, "Understanding the Python GIL",
+    2010).
     """
 
     def __init__(self) -> None:
@@ -81,10 +83,10 @@ class LockProbe:
 
     @property
     def figures(self) -> Mapping[str, float]:
-        """``lock_wait_seconds``: the median of what it waited, and ``lock_wait_p75_seconds``.
+        """``lock_wait_seconds``, the median of the waits, and ``lock_wait_p75_seconds``.
 
-        Nothing before it has measured. Where a process does nothing both are how late the system
-        wakes a thread: up to 0.3 ms.
+        The mapping is empty before the first measurement. In an idle process both values are the
+        system's delay in waking a thread: up to 0.3 ms.
         """
         late = sorted(self._late)
         if not late:

@@ -1,7 +1,8 @@
-"""What a graph file's ``[profile]`` asks for: figures and a trace in a folder, while the flow runs.
+"""Writes the files of a graph file's ``[profile]``: statistics and a trace of the running flow.
 
-``profile=true`` writes ``DIR/NAME.stats.json``, the flow's snapshot, once a minute and at the end;
-``trace=true`` records ``DIR/NAME.trace.json.gz``; ``session=true`` follows every session in it.
+With ``profile=true`` the flow's snapshot ``DIR/NAME.stats.json`` is written once a minute and at
+the end. With ``trace=true`` the trace ``DIR/NAME.trace.json.gz`` is recorded. With ``session=true``
+it contains every session.
 """
 
 import json
@@ -24,22 +25,22 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("modelflow")
 
-# Seconds between two writes of the figures, as in ModelBox.
+# Seconds between two writes of the statistics, as in ModelBox.
 _INTERVAL = 60.0
-# One of so many sessions is followed where nothing is said of them.
+# By default one of so many sessions is traced.
 _SAMPLE = 100
 
 
 class Journal:
-    """Keeps the files of one flow, from its start to its end."""
+    """Writes the profile files of one flow, from its start to its end."""
 
     def __init__(self, scheduler: "Scheduler", settings: Mapping[str, Any], folder: Path) -> None:
-        """Makes one that has not begun.
+        """Prepares the files without starting.
 
         Args:
-            scheduler: What runs the flow.
-            settings: The section ``[profile]``, every key present.
-            folder: What ``dir`` is relative to.
+            scheduler: The scheduler of the flow.
+            settings: The section ``[profile]``, with every key.
+            folder: The folder to which ``dir`` is relative.
         """
         self._scheduler = scheduler
         self._folder = folder / settings["dir"]
@@ -62,7 +63,7 @@ class Journal:
     def begin_if_wanted(
         cls, scheduler: "Scheduler", settings: Mapping[str, Any], folder: Path
     ) -> "Journal | None":
-        """Returns one that has begun, if the section asks for any file.
+        """Returns a started `Journal`, or None if the section requests no file.
 
         Raises:
             RecordingError: the folder or a file cannot be written.
@@ -81,18 +82,18 @@ class Journal:
 
     @property
     def is_stopped(self) -> bool:
-        """Tells whether nothing of it is left."""
+        """Tells whether the journal has been stopped."""
         return self._is_over.is_set()
 
     def disown(self) -> None:
-        """Notes that this process is a fork: its threads, and the files, are the parent's."""
+        """Drops the thread and the recording in a forked process: both belong to the parent."""
         self._thread = self._recording = None
 
     def stop(self, drain: bool = True) -> None:  # noqa: ARG002 - see `Stoppable`
-        """Ends, behind the flow: its last figures are in the file.
+        """Writes the last statistics after the end of the flow, and stops.
 
         Raises:
-            RecordingError: something could not be written.
+            RecordingError: a file cannot be written.
         """
         self._is_over.set()
         try:
@@ -108,7 +109,9 @@ class Journal:
         while not self._is_over.wait(_INTERVAL):
             try:
                 self._write_figures()
-            except RecordingError as error:  # the next may succeed, and the last is raised
+            except (
+                RecordingError
+            ) as error:  # a later write may succeed, and `stop` raises its own error
                 logger.warning("%s", error)
 
     def _write_figures(self) -> None:

@@ -1,8 +1,8 @@
-"""A recording of a flow: what its workers did goes into a trace while it runs.
+"""Records a running flow: the calls and waits of its workers are written to a trace file.
 
-Workers write to trace buffers of their own; a thread of the recording empties them some times a
-second and writes what it has found, with the state of the queues, so that memory stays as it is
-however long it takes, and a process that is killed leaves what has been written.
+Each worker writes to its own trace buffer. A thread of the recording empties the buffers several
+times a second, and writes their contents and the state of the queues. The memory therefore stays
+constant for any duration. If the process is killed, the file keeps everything written before.
 """
 
 import heapq
@@ -30,17 +30,17 @@ R = TypeVar("R")
 
 
 class SlowRequests(Generic[R]):
-    """Keeps the slowest of each second; from any thread."""
+    """Keeps the slowest requests of each second; any thread may add requests."""
 
     def __init__(self, most: int) -> None:
-        """Begins with none; keeps at most so many a second."""
+        """Starts empty and keeps at most ``most`` requests a second."""
         self._most = most
         self._lock = threading.Lock()
-        self._numbers = itertools.count()  # of two that took as long the first counts as faster
+        self._numbers = itertools.count()  # of two equal durations, the first counts as faster
         self._seconds: dict[int, list[tuple[float, int, R, float]]] = {}
 
     def add(self, request: R, ended: float, seconds: float) -> None:
-        """Takes a request that ended at ``ended``, by the clock, and took so many seconds."""
+        """Adds a request that ended at the clock's time ``ended`` and took so many seconds."""
         entry = (seconds, next(self._numbers), request, ended)
         with self._lock:
             found = self._seconds.setdefault(int(ended), [])
@@ -50,7 +50,7 @@ class SlowRequests(Generic[R]):
                 heapq.heappushpop(found, entry)
 
     def take(self, now: float) -> list[tuple[R, float]]:
-        """Takes out those of the seconds that are over, each with when it ended, in that order."""
+        """Removes and returns the requests of past seconds with their ends, ordered by end."""
         with self._lock:
             over = [second for second in self._seconds if second + 1 <= now]
             found = [entry for second in over for entry in self._seconds.pop(second)]
@@ -59,15 +59,15 @@ class SlowRequests(Generic[R]):
 
 logger = logging.getLogger("modelflow")
 
-# Seconds between two looks at the rings, and the queues.
+# Seconds between two reads of the trace buffers and the queues.
 _INTERVAL = 0.25
-# Parts of a request after which it is left alone; a session that never ends has ever more.
+# Most parts of a request that are recorded, because an endless session has endlessly many.
 _MOST_PARTS = 1024
 
 
 @dataclass(eq=False)
 class _Watched:
-    """One sampled request, until it is over."""
+    """One traced request, until its end."""
 
     session: str
     began: float
@@ -91,10 +91,10 @@ class Recording:
     """Records a flow from `start` (or the beginning of a ``with`` block) to `stop`.
 
     Attributes:
-        path: The trace.
-        slices: How many calls and waits have been written.
-        requests: How many sampled requests have.
-        lost: Slices that came faster than they could be written.
+        path: The trace file.
+        slices: The number of calls and waits written.
+        requests: The number of requests written.
+        lost: The number of slices lost, because they came faster than they could be written.
     """
 
     def __init__(  # noqa: PLR0913 - each is the user's to set
@@ -110,19 +110,20 @@ class Recording:
         most_seconds: float = math.inf,
         followed: Callable[[FollowedRequest], None] | None = None,
     ) -> None:
-        """Makes one that has not begun.
+        """Prepares a recording without a start.
 
         Args:
-            scheduler: What runs the flow.
-            path: The file; with the suffix ``.gz`` it is compressed.
-            requests: One of so many requests is followed through the graph; 0: none is.
-            slowest: So many of each second's requests are written as well, those that took the
-                longest. Nobody knows which before they end: all are followed then.
-            every: Of short calls one of so many is written; 1: all are.
-            short: Seconds below which a call is short.
-            is_packed: It is compressed; None: as its suffix says.
-            most_seconds: When it ends by itself, in seconds of the clock from its start.
-            followed: Called with every request that is written, on the recording's thread.
+            scheduler: The scheduler of the flow.
+            path: The file. With the suffix ``.gz`` it is compressed.
+            requests: One of so many requests is traced through the graph; 0 traces none.
+            slowest: So many of the slowest requests of each second are written in addition. This
+                requires that all requests are followed, because the slowest are known only at their
+                end.
+            every: One of so many short calls is written; 1 writes all.
+            short: The seconds below which a call is short.
+            is_packed: Whether to compress the file. By default the suffix decides.
+            most_seconds: The seconds of the clock after which the recording ends by itself.
+            followed: Called with every written request, on the recording's thread.
         """
         self.path = path
         self.slices = self.requests = self.lost = 0
@@ -136,7 +137,8 @@ class Recording:
         self._rings: dict[str, TraceBuffer] = {}
         self._sessions = itertools.count()
         self._open: dict[_Watched, None] = {}
-        # Those of them that are still told of each step: not any more after many.
+        # The open requests that still record their calls. After `_MOST_PARTS` calls a request
+        # leaves.
         self._told: dict[_Watched, None] = {}
         self._done: deque[tuple[_Watched, float]] = deque()
         self._moments: deque[tuple[str, float, Mapping[str, str]]] = deque()
@@ -146,12 +148,12 @@ class Recording:
         self._error: RecordingError | None = None
         self._thread: threading.Thread | None = None
 
-    # -- told by the runtime ----------------------------------------------------------------------
+    # -- called by the runtime --------------------------------------------------------------------
 
     def ring(self, track: str) -> TraceBuffer:
         """See `Recorder.ring`."""
         ring = self._rings.get(track)
-        if ring is None:  # else its worker has left, and another has come
+        if ring is None:  # otherwise a new worker reuses the buffer of an ended worker
             ring = self._rings[track] = TraceBuffer(self._every, self._short, self._told)
         return ring
 
@@ -185,18 +187,18 @@ class Recording:
         else:
             self._slow.add(watched, now, now - watched.began)
 
-    # -- life -------------------------------------------------------------------------------------
+    # -- start and stop ---------------------------------------------------------------------------
 
     def start(self) -> Self:
-        """Begins.
+        """Starts the recording.
 
         Raises:
             RecordingError: the file cannot be written.
-            RuntimeError: the flow is being recorded already, or this recording has ended.
+            RuntimeError: the flow is already being recorded, or this recording has ended.
         """
         if self._is_over.is_set():
             raise RuntimeError(f"trace {self.path}: this recording has ended; make another one")
-        self._scheduler.record(self)  # first: another's file may be of that name
+        self._scheduler.record(self)  # first, because a running recording may write the same file
         try:
             file = TraceFile(self.path, is_packed=self._is_packed)
         except OSError as error:
@@ -207,29 +209,29 @@ class Recording:
         self._thread = threading.Thread(
             target=self._run, args=(file,), name=f"modelflow/{self._scheduler.plan.name}/recording"
         )
-        stop_at_exit(self)  # first: a Ctrl-C may come while the thread begins
+        stop_at_exit(self)  # before the start, because a Ctrl-C may come while the thread starts
         self._thread.start()
         return self
 
     @property
     def is_stopped(self) -> bool:
-        """Tells whether nothing of it is left."""
+        """Tells whether the recording has no thread."""
         return self._thread is None
 
     @property
     def is_writing(self) -> bool:
-        """Tells whether it has begun, and has neither been stopped nor ended by itself."""
+        """Tells whether the recording has started and not yet ended."""
         return self._is_writing
 
     def disown(self) -> None:
-        """Notes that this process is a fork: its thread, and the file, are the parent's."""
+        """Drops the thread in a forked process: thread and file belong to the parent."""
         self._thread = None
 
     def stop(self, drain: bool = True) -> None:  # noqa: ARG002 - see `Stoppable`
-        """Ends it, and the file; harmless where that was done.
+        """Stops the recording and closes the file; a second call has no effect.
 
         Raises:
-            RecordingError: something could not be written.
+            RecordingError: the file could not be written.
         """
         thread, self._thread = self._thread, None
         if thread is None:
@@ -245,10 +247,10 @@ class Recording:
         return self.start() if self._thread is None else self
 
     def __exit__(self, *_: object) -> None:
-        """Stops it."""
+        """Stops the recording."""
         self.stop()
 
-    # -- its thread -------------------------------------------------------------------------------
+    # -- the thread of the recording --------------------------------------------------------------
 
     def _run(self, file: TraceFile) -> None:
         try:
@@ -263,7 +265,9 @@ class Recording:
                 self._write(file)
                 for watched in [one for one in list(self._open) if one.is_sampled]:
                     self._write_request(file, watched, self._clock.now(), is_over=False)
-        except OSError as error:  # raised by `stop`; nothing is kept that nobody writes
+        except (
+            OSError
+        ) as error:  # raised by `stop`; collected data is dropped, as nothing writes it
             self._error = self._failure(error)
             self._error.__cause__ = error
             self._leave_flow()
@@ -276,7 +280,7 @@ class Recording:
             self._is_writing = False
 
     def _leave_flow(self) -> None:
-        """Is told no more, before anybody has stopped it; then somebody else may record."""
+        """Detaches from the flow before `stop`, to allow another recording."""
         self._has_left = True
         self._scheduler.record(None)
 
@@ -286,11 +290,11 @@ class Recording:
     def _write(self, file: TraceFile) -> None:
         now, stats = self._clock.now(), self._scheduler.statistics()
         found = 0
-        rings = list(self._rings.items())  # a worker may come meanwhile
+        rings = list(self._rings.items())  # a copy, because a new worker may add a buffer
         for track, ring in rings:
             file.write(*self._events.track(track))
             for one in ring.take():
-                if one.end > self._events.begin:  # else it was over before
+                if one.end > self._events.begin:  # otherwise it ended before the recording began
                     file.write(self._events.slice(track, one))
                     found += 1
         self.lost = sum(ring.lost for _, ring in rings)

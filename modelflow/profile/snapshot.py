@@ -1,6 +1,6 @@
 """One JSON document of a flow's statistics, its plan and its machine.
 
-Versioned: what is written today can be read tomorrow, or is refused with its version.
+The document has a version. Later programs can read it, or refuse it and name its version.
 """
 
 import os
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from modelflow.plan import ExecutionPlan
 
 
-_SIZED = ("batch_sizes", "batch_seconds")  # whose keys are numbers
+_SIZED = ("batch_sizes", "batch_seconds")  # fields whose keys are numbers
 
 
 def _document(figures: Any) -> Any:
-    """Returns figures as what JSON can hold, whose keys are texts."""
+    """Returns statistics as values that JSON can represent, with keys as text."""
     if is_dataclass(figures):
         return {one.name: _document(getattr(figures, one.name)) for one in fields(figures)}
     if isinstance(figures, Mapping):
@@ -33,10 +33,10 @@ def _document(figures: Any) -> Any:
 
 
 def _read_node(document: Mapping[str, Any]) -> NodeStats:
-    """Takes what `_document` has given of a node; what a later version has added is passed over.
+    """Reads the document of a node, and ignores fields of later versions.
 
     Raises:
-        KeyError, TypeError, ValueError, AttributeError: it is damaged.
+        KeyError, TypeError, ValueError, AttributeError: the document is damaged.
     """
     known = {field.name for field in fields(NodeStats)}
     found = {name: value for name, value in document.items() if name in known}
@@ -52,15 +52,16 @@ def _read_node(document: Mapping[str, Any]) -> NodeStats:
 
 
 def _read_histogram(document: Mapping[str, Any]) -> Histogram:
-    """Takes what `_document` has given of a histogram."""
+    """Reads the document of a histogram."""
     counts = {int(bucket): int(count) for bucket, count in document["counts"].items()}
     return Histogram(counts, float(document["total"]))
 
 
 VERSION = 1
-"""The form of the document."""
+"""The version of the document's format."""
 
-# Of what a process has used, what stays true when it has ended; the rest is of the machine, or now.
+# Figures of a process that remain valid after its end. Other figures belong to the machine or to
+# the moment.
 _USED = ("processor_seconds", "native_seconds")
 _NOW = "resident_bytes"
 
@@ -70,11 +71,11 @@ class Snapshot:
     """A flow at one moment.
 
     Attributes:
-        stats: Its figures.
-        plan: What runs where, and why: for each node the row that ``modelflow check -v`` shows.
-        machine: ``system``, ``python``, ``modelflow``, ``processors`` that it may use.
-        process: See `process_figures`; with ``lock_wait_seconds`` where a `LockProbe` ran.
-        outline: The graph as it is drawn; empty where nobody has told it.
+        stats: The statistics of the flow.
+        plan: For each node the row of the plan that ``modelflow check -v`` shows.
+        machine: ``system``, ``python``, ``modelflow``, and ``processors`` usable by the process.
+        process: See `process_figures`; with ``lock_wait_seconds`` if a `LockProbe` ran.
+        outline: The graph for drawing; empty if unknown.
     """
 
     stats: FlowStats
@@ -85,7 +86,7 @@ class Snapshot:
 
     @classmethod
     def of(cls, stats: FlowStats, plan: "ExecutionPlan", outline: Outline | None = None) -> Self:
-        """Takes it of the figures of a flow in this process."""
+        """Returns the snapshot of the statistics of a flow in this process."""
         machine = {
             "system": f"{platform.system()} {platform.machine()}",
             "python": platform.python_version(),
@@ -97,12 +98,12 @@ class Snapshot:
 
     @classmethod
     def of_flow(cls, flow: "Flow") -> Self:
-        """Takes it of a flow in this process, with its graph."""
+        """Returns the snapshot of a flow in this process, with its graph."""
         scheduler = flow.scheduler
         return cls.of(scheduler.statistics(), scheduler.plan, Outline.of(flow.graph))
 
     def document(self) -> dict[str, Any]:
-        """Returns it as what JSON can hold; `read` is its inverse."""
+        """Returns the snapshot as a JSON object; `read` is the inverse."""
         flow = _document(self.stats)
         nodes = [*flow.pop("nodes").values()]
         return {
@@ -117,10 +118,10 @@ class Snapshot:
 
     @classmethod
     def read(cls, document: Any) -> Self:
-        """Takes it of what `document` has given, perhaps elsewhere and long ago.
+        """Reads a snapshot that `document` has returned, perhaps on another machine or long ago.
 
         Raises:
-            ConfigError: it is no such document, or of another version.
+            ConfigError: the document has another form or another version.
         """
         if not isinstance(document, Mapping) or "version" not in document:
             raise ConfigError("this is no snapshot of a flow: it has no 'version'")
@@ -143,7 +144,7 @@ class Snapshot:
             ) from error
 
     def __add__(self, other: "Snapshot") -> "Snapshot":
-        """Returns it of both together: of the same flow in another process of this machine."""
+        """Returns the sum with the snapshot of the same flow in another process of this machine."""
         process = {**other.process, **self.process}
         for name in (*_USED, _NOW):
             found = [one.process[name] for one in (self, other) if name in one.process]
@@ -152,6 +153,6 @@ class Snapshot:
 
     @property
     def past(self) -> "Snapshot":
-        """The same without what is true of its moment alone: its process has ended."""
+        """The snapshot after the end of its process, without values of the moment."""
         process = {name: self.process[name] for name in _USED if name in self.process}
         return replace(self, stats=self.stats.past, process=process)

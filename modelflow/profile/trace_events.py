@@ -1,12 +1,11 @@
 """Trace events of a recording, and the file that Perfetto and chrome://tracing open.
 
-Events are JSON objects as Chrome's trace format has them ("Trace Event Format", 2016), a line each,
-in an array whose end readers do not ask for. They may be compressed: what is
-written at each `flush` is a gzip file of its own, one behind the other, since Perfetto refuses one
-that is cut off.
+Events are JSON objects in Chrome's trace format ("Trace Event Format", 2016). The file is an array
+with one event a line, whose end readers do not require. A compressed file consists of several gzip
+files: each `flush` writes a complete one, because Perfetto refuses a truncated one.
 
-The flow is process 1, with a track a worker: one track a node would lose every batch that lies
-beside another one. Requests are process 2, each a bar of its own with its nodes and waits inside.
+The flow is process 1, with one track per worker. One track per node would lose batches that
+overlap. Requests are process 2. Each request has its own bar, with its nodes and waits inside.
 """
 
 import gzip
@@ -21,18 +20,18 @@ from modelflow.runtime.workers.trace_buffer import BLOCKED, Slice
 if TYPE_CHECKING:
     from modelflow.runtime.session.watcher import Part
 
-_LEVEL = 6  # of compression: zlib's own choice
+_LEVEL = 6  # the default compression of zlib
 
 
 class FollowedRequest(NamedTuple):
-    """A request that was followed through the graph.
+    """A request that was traced through the graph.
 
     Attributes:
         session: Its session.
-        began: When it was opened, by the flow's clock, in seconds.
-        ended: When it was over, or the recording was.
-        parts: What each call of a unit did for it, in no order.
-        is_over: It was answered, or cancelled.
+        began: The flow's clock at its start, in seconds.
+        ended: The clock at its end, or at the end of the recording.
+        parts: Its share of each call of a unit, in any order.
+        is_over: Whether the request was answered or cancelled.
     """
 
     session: str
@@ -43,17 +42,17 @@ class FollowedRequest(NamedTuple):
 
 
 class TraceFile:
-    """Events on their way into a file; for one thread."""
+    """Writes events to a file; for one thread."""
 
     def __init__(self, path: Path, *, is_packed: bool) -> None:
-        """Opens the file anew.
+        """Creates or overwrites the file.
 
         Args:
-            path: Where it is.
-            is_packed: It is compressed.
+            path: The path of the file.
+            is_packed: Whether to compress the file.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the file cannot be written.
         """
         self._file = path.open("wb")
         self._is_packed = is_packed
@@ -65,7 +64,7 @@ class TraceFile:
         self._lines.extend(events)
 
     def flush(self) -> None:
-        """Gives what has been added to the system: it stays if the process is killed."""
+        """Writes the added events to the system, which keeps them if the process is killed."""
         if not self._lines:
             return
         data = (self._before + ",\n".join(self._lines)).encode()
@@ -78,7 +77,7 @@ class TraceFile:
         self._file.flush()
 
     def close(self) -> None:
-        """Ends the array and the file."""
+        """Ends the array and closes the file."""
         if self._file.closed:
             return
         try:
@@ -92,7 +91,7 @@ class TraceFile:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Closes it."""
+        """Closes the file."""
         self.close()
 
 
@@ -100,25 +99,25 @@ _FLOW, _REQUESTS = 1, 2
 
 
 class TraceEvents:
-    """Makes lines of a trace; knows its tracks and its beginning."""
+    """Formats the lines of a trace, with its tracks and its start time."""
 
     def __init__(self, name: str, tracks: Sequence[str], begin: float) -> None:
         """Begins a trace.
 
         Args:
-            name: The flow's.
-            tracks: Its workers, in the order in which they are shown.
-            begin: The clock's time, from which all others are counted.
+            name: The name of the flow.
+            tracks: Its workers, in display order.
+            begin: The clock's time from which all times are counted.
         """
         self._name = name
         self.begin = begin
         self._tracks = {track: number for number, track in enumerate(tracks, 1)}
         self._numbers = itertools.count(1)
         self._heads: dict[tuple[str, str], str] = {}
-        self._session = "", '""'  # the last one, and as it is written
+        self._session = "", '""'  # the last session, and its JSON text
 
     def head(self) -> Iterator[str]:
-        """Gives what names the processes and tracks."""
+        """Yields the names of the processes and tracks."""
         for process, name in ((_FLOW, f"flow {self._name}"), (_REQUESTS, "sampled requests")):
             yield _meta("process_name", process, 0, name=name)
             yield _meta("process_sort_index", process, 0, sort_index=process)
@@ -126,13 +125,13 @@ class TraceEvents:
             yield from _name(track, number)
 
     def track(self, name: str) -> Iterator[str]:
-        """Gives what names the track of a worker that has come since; else nothing."""
+        """Yields the name of a worker's track, if the worker is new."""
         if name not in self._tracks:
             self._tracks[name] = number = len(self._tracks) + 1
             yield from _name(name, number)
 
     def slice(self, track: str, one: Slice) -> str:
-        """Gives what a worker did."""
+        """Returns the event of a worker's call or wait."""
         head = self._heads.get((track, one.name))
         if head is None:
             head = self._heads[track, one.name] = self._head(track, one.name)
@@ -150,24 +149,24 @@ class TraceEvents:
         return f'{head}"ts":{begun * 1e6:.3f},"dur":{seconds * 1e6:.3f}{args}}}'
 
     def _head(self, track: str, name: str) -> str:
-        """What the slices of one name have in common, on one track."""
+        """Returns the common beginning of the slices of one name on one track."""
         return (
             f'{{"ph":"X","cat":"{"wait" if name == BLOCKED else "call"}",'
             f'"name":{json.dumps(name)},"pid":{_FLOW},"tid":{self._tracks[track]},'
         )
 
     def counter(self, name: str, now: float, values: Mapping[str, int]) -> str:
-        """Gives how much there was of something at a moment."""
+        """Returns an event with counter values at a moment."""
         return self._event("C", now, name=name, pid=_FLOW, args=values)
 
     def instant(self, name: str, now: float, args: Mapping[str, str]) -> str:
-        """Gives something that has happened to the whole flow."""
+        """Returns an event that concerns the whole flow."""
         return self._event("i", now, s="p", name=name, pid=_FLOW, tid=0, args=args)
 
     def request(self, request: FollowedRequest) -> Iterator[str]:
-        """Gives a request: its bar, a bar inside for each wait and call, and the arrows between.
+        """Yields the bar of a request, the inner bars of its waits and calls, and arrows.
 
-        Calls that overlap (branches, parts of an expanded stream) have bars of their own.
+        Calls that overlap (branches, parts of an expanded stream) have separate bars.
         """
         number = next(self._numbers)
         ordered = sorted(request.parts, key=lambda part: part.start)

@@ -1,4 +1,4 @@
-"""Flow units in folders: which files are unit files, and which unit is meant."""
+"""Finds unit files in folders, and selects a unit by its name."""
 
 import os
 import re
@@ -22,19 +22,19 @@ _BASE = re.compile(r"^\s*\[\s*base\s*\]|^\s*base\s*[.=]", re.MULTILINE)
 def read_folder(
     folder: Path, find_unit: FindUnit, folders: UnitFolders
 ) -> Iterator[FlowUnitSpec | UnusableUnit]:
-    """Gives the units of every unit file in ``folder`` and the folders inside it.
+    """Yields the units of every unit file in ``folder`` and its subfolders.
 
-    A unit file is a ``NAME.toml`` with a ``[base]`` section; other TOML files (graphs, say) are
-    passed over, and so are folders whose names begin with a dot. A file that is wrong stands in
-    nobody's way until a graph names its unit: then every mistake in it is listed.
+    A unit file is a ``NAME.toml`` with a ``[base]`` section. Other TOML files, such as graphs, are
+    ignored, and so are folders whose names begin with a dot. A wrong unit file is an error only
+    when a graph names its unit. Then every mistake in the file is listed.
 
     Args:
-        folder: Where to look.
+        folder: The folder to search.
         find_unit: Finds the installed unit that a configuration-only unit builds on.
         folders: Gets the folders of its Python units.
 
     Raises:
-        ConfigError: the folder is not there, or a file in it cannot be read.
+        ConfigError: the folder does not exist, or a file in it cannot be read.
     """
     if not folder.is_dir():
         raise ConfigError(
@@ -56,10 +56,10 @@ def read_folder(
 
 
 def is_unit_file(path: Path) -> bool:
-    """Tells whether a TOML file is that of a unit, be it right or wrong: it has ``[base]``.
+    """Tells whether a TOML file has a ``[base]`` section, as every unit file has, even if wrong.
 
     Raises:
-        ConfigError: it cannot be read.
+        ConfigError: the file cannot be read.
     """
     return path.is_file() and _BASE.search(_text(path)) is not None
 
@@ -68,17 +68,18 @@ def read_unit_file(path: Path, find_unit: FindUnit) -> FlowUnitSpec:
     """Returns the unit of one unit file.
 
     Raises:
-        ConfigError: it is not one, is wrong (every mistake is listed), or is of a type that this
-            version does not run.
+        ConfigError: the file is no unit file, has mistakes (every mistake is listed), or this
+            version cannot run its type.
     """
     return _usable(_unit(path, _text(path), find_unit, UnitFolders()))
 
 
 def read_unit_folder(folder: Path, name: str | None = None) -> FlowUnitSpec:
-    """Returns the unit in ``folder``; the one called ``name`` where it holds several.
+    """Returns the unit in ``folder``, or the unit ``name`` if the folder has several units.
 
     Raises:
-        ConfigError: there is none, or several and no name, or it is wrong or cannot be used.
+        ConfigError: the folder has no such unit, or several units and no name is given. Or the unit
+            is wrong or cannot be used.
     """
     found = {unit.name: unit for unit in read_folder(folder, _no_unit, UnitFolders())}
     if name is None and len(found) == 1:
@@ -91,7 +92,7 @@ def read_unit_folder(folder: Path, name: str | None = None) -> FlowUnitSpec:
 
 
 def _name_in(text: str) -> str:
-    """Returns the name that ``[base]`` gives, as far as a text that is wrong can be read."""
+    """Returns the name in ``[base]``, as far as a text with mistakes can be read."""
     base = _BASE.search(text)
     rest = "" if base is None else text[base.end() :]
     after = _SECTION.search(rest)
@@ -106,7 +107,7 @@ def _toml_files(folder: Path) -> Iterator[Path]:
 
 
 def _text(path: Path) -> str:
-    """Reads the start of a file; a unit file is small."""
+    """Returns the start of a file, because a unit file is small."""
     with explain_os_error(f"{path}: cannot be read"), path.open("rb") as file:
         return file.read(_MAX_BYTES).decode("utf-8", errors="replace")
 

@@ -1,25 +1,27 @@
-"""Importing the modules in unit folders as ModelBox does: as if all were on one ``sys.path``.
+"""Imports the modules in unit folders as ModelBox does: as if all were on one ``sys.path``.
 
 A module in a unit's folder (``helper.py``, a package, the unit's own file) has its plain name in
-``sys.modules``. Units of several folders that ``import helper`` get one module, with one state;
-``importlib.import_module("helper")`` and pickles of its classes find it, in other processes, too.
+``sys.modules``. Units of several folders that ``import helper`` get one module with one state. The
+call ``importlib.import_module("helper")`` and pickles of its classes find the module as well, in
+other processes, too.
 
-- **Clashes.** The name is private (``modelflow_unit_folder_...helper``) where another module bears
-  the plain one: one that is installed or imported from elsewhere (``utils``, ``types``), or a
-  ``helper`` of other contents in another unit's folder. The folder's own import statements find
-  the private module by its plain name; ``importlib`` and pickles written elsewhere find the other
-  one. The first flow of a program keeps a plain name also when it has ended. Copies with the same
-  contents, in folders of one registry, are one module.
-- **Import statements.** The modules of a folder have an ``__import__`` of their own. It looks for a
-  name in the folder, then among what is installed, then in the registry's other unit folders.
-  ``sys.path`` stays as it is. A mere folder (no ``__init__.py``) is a module only where nothing
-  else bears its name.
-- **Edited files.** A `UnitFolders` belongs to one registry, so to one reading of a graph. With its
-  first module it compares the folders with what was imported from them before. If a file has
-  changed, all modules of these folders are imported anew, and the new ones bear the plain names.
-  Flows that run keep the old modules, for import statements inside functions as well.
-- **Processes.** A `UnitFolders` is pickled with the names that it has chosen: a unit's process and
-  the flow's name a class alike.
+- **Clashes.** The module has a private name (``modelflow_unit_folder_...helper``) if another module
+  has the plain name. This is an installed or foreign module (``utils``, ``types``), or a ``helper``
+  with other contents in another unit's folder. The import statements in the folder find the private
+  module by its plain name. Calls of ``importlib`` and pickles from elsewhere find the other module.
+  The first flow of a program keeps a plain name even after its end. Copies with the same contents,
+  in folders of one registry, are one module.
+- **Import statements.** The modules of a folder have their own ``__import__``. It searches the
+  folder first, then the installed modules, then the registry's other unit folders. The list
+  ``sys.path`` does not change. A folder without ``__init__.py`` is a module only if no other module
+  has its name.
+- **Edited files.** A `UnitFolders` belongs to one registry, and therefore to one reading of a
+  graph. Before its first import it compares the folders with the modules imported from them
+  earlier. If a file has changed, all modules of these folders are imported again, and the new
+  modules take the plain names. Running flows keep the old modules, even for import statements
+  inside functions.
+- **Processes.** A `UnitFolders` is pickled with its chosen names. A class therefore has the same
+  name in the flow and in a unit's process.
 """
 
 import builtins
@@ -45,7 +47,7 @@ _numbers = itertools.count(1)
 
 
 class _File(NamedTuple):
-    """A module in a folder: its file (of a package its folder), and a digest of its contents."""
+    """A module in a folder: its file (for a package its folder), and a digest of its contents."""
 
     path: Path
     digest: str
@@ -61,14 +63,14 @@ class _Folder:
         self.folders = folders
         self.files = dict(_files(path))
         self.names: dict[str, str] = {}
-        # What was imported, once `release` has forgotten it.
+        # Modules that `release` has removed from `sys.modules`.
         self.released: dict[str, ModuleType] = {}
 
     def module_name(self, top: str) -> str | None:
-        """Returns the name in ``sys.modules`` of what ``import top`` means in this folder.
+        """Returns the name in ``sys.modules`` of the module that ``import top`` means here.
 
         Returns:
-            None where it is no module of a unit's folder.
+            None if the module does not belong to a unit's folder.
         """
         if top in self.names:
             return self.names[top]
@@ -81,13 +83,13 @@ class _Folder:
 
 
 class _Plain(NamedTuple):
-    """A plain name that a module of a unit's folder bears."""
+    """The owner of a plain name: a module of a unit's folder."""
 
     folder: _Folder
     file: _File
 
 
-# Both guarded by the lock. The loads that count for a new registry, by path and by package:
+# Both are guarded by the lock. The loads that a new registry uses, by path and by package:
 _loads: dict[Path, _Folder] = {}
 _packages: dict[str, _Folder] = {}
 _plain: dict[str, _Plain] = {}
@@ -97,23 +99,23 @@ class UnitFolders:
     """The folders of the Python units that one registry has read."""
 
     def __init__(self) -> None:
-        """Has no folders yet."""
+        """Starts without folders."""
         self._paths: dict[Path, None] = {}
         self._loads: dict[Path, _Folder] = {}
 
     def add(self, path: Path) -> None:
-        """Takes a folder in which a Python unit lies; imports nothing."""
+        """Adds the folder of a Python unit, without importing anything."""
         self._paths[path.resolve()] = None
 
     def import_module(self, path: Path, module: str) -> ModuleType:
-        """Returns the module that is called so in a folder, imported if need be.
+        """Imports a module of a folder, if necessary, and returns the module.
 
         Args:
             path: One of the folders.
             module: Its name there, ``double`` or ``code.double``.
 
         Raises:
-            Exception: whatever the module raises when it is imported.
+            Exception: the import of the module raises an exception.
         """
         folder = self._load(path.resolve())
         top, dot, rest = module.partition(".")
@@ -121,13 +123,13 @@ class UnitFolders:
         return folder.released.get(name) or importlib.import_module(name)
 
     def all(self) -> Iterator[_Folder]:
-        """Gives the folders, those first whose units were imported first."""
+        """Yields the folders in the order in which their units were first imported."""
         for path in [*self._loads, *self._paths]:
             yield self._load(path)
 
     def _load(self, path: Path) -> _Folder:
         with _lock:
-            if not self._loads:  # all are forgotten where a file in one has changed
+            if not self._loads:  # if one file has changed, the modules of all folders are removed
                 known = [_loads[path] for path in self._paths if path in _loads]
                 if any(folder.files != dict(_files(folder.path)) for folder in known):
                     release({folder.package for folder in known})
@@ -145,7 +147,7 @@ class UnitFolders:
         return folder
 
     def _choose(self, folder: _Folder, top: str, file: _File) -> str | None:
-        """Returns the name of a folder's module; None: something else bears it."""
+        """Returns the name for a folder's module, or None if another module has the name."""
         private = f"{folder.package}.{top}"
         if top in _plain:
             other = _plain[top]
@@ -162,16 +164,16 @@ class UnitFolders:
         return None if file.is_mere_folder else private
 
     def __getstate__(self) -> dict[str, Any]:
-        """Returns the folders with all names chosen."""
+        """Returns the folders with all chosen names."""
         chosen = {folder.path: (folder.package, folder.names) for folder in self.all()}
         return {"paths": list(self._paths), "chosen": chosen}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
-        """Takes the names that another process has chosen."""
+        """Restores the names that another process has chosen."""
         self._paths, self._loads = dict.fromkeys(state["paths"]), {}
         for path, (package, names) in state["chosen"].items():
             with _lock:
-                if package in _packages:  # the same process
+                if package in _packages:  # unpickled in the same process
                     self._loads[path] = _packages[package]
                     continue
                 self._loads[path] = folder = _Folder(path, package, self)
@@ -180,15 +182,15 @@ class UnitFolders:
 
 
 def is_of_folder(module: str) -> bool:
-    """Tells whether a module, by its name, is one of a unit's folder."""
+    """Tells whether the module of this name belongs to a unit's folder."""
     top = module.partition(".")[0]
     return top in _packages or top in _plain
 
 
 def release(names: Collection[str]) -> None:
-    """Forgets modules of unit folders, by their names; flows that run keep those they have.
+    """Removes modules of unit folders by their names; running flows keep their modules.
 
-    A module that is imported from such a folder by a later registry is imported anew.
+    A later registry imports a module of such a folder again.
     """
     with _lock:
         for folder in list(_loads.values()):
@@ -197,19 +199,21 @@ def release(names: Collection[str]) -> None:
                 continue
             folder.released = {name: sys.modules[name] for name in own if name in sys.modules}
             del _loads[folder.path]
-            for name in own - {folder.package}:  # late imports of its private modules go on
+            for name in own - {
+                folder.package
+            }:  # kept, because old code may still import private modules
                 sys.modules.pop(name, None)
                 _plain.pop(name, None)
 
 
 def _modules_of(folder: _Folder) -> set[str]:
-    """Returns the names of the modules that a folder's load has brought, imported or not."""
+    """Returns the names of the modules that a folder's load adds, imported or not."""
     tops = {top for top, plain in _plain.items() if plain.folder is folder} | {folder.package}
     return tops | {name for name in list(sys.modules) if name.partition(".")[0] in tops}
 
 
 def _enter(folder: _Folder) -> None:
-    """Has the modules of a folder be found."""
+    """Registers a folder, to make its modules importable."""
     if not any(isinstance(finder, _FolderFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _FolderFinder())
     package = ModuleType(folder.package, f"The modules in {folder.path}.")
@@ -222,7 +226,7 @@ def _enter(folder: _Folder) -> None:
 
 
 def _files(path: Path) -> Iterator[tuple[str, _File]]:
-    """Gives the modules that lie in a folder, by name."""
+    """Yields the modules in a folder, by name."""
     mere = {}
     for place in sorted(path.iterdir()):
         if place.is_file():
@@ -246,7 +250,7 @@ def _digest(files: Iterator[Path] | Sequence[Path]) -> str:
 
 
 def _find_elsewhere(top: str) -> str | None:
-    """Returns the file of an installed module of a name, which is not imported; None: none."""
+    """Returns the file of an installed module by its name, without import, or None."""
     for finder in sys.meta_path:
         spec = None if isinstance(finder, _FolderFinder) else finder.find_spec(top, None)
         if spec is not None and spec.loader is not None:
@@ -256,12 +260,12 @@ def _find_elsewhere(top: str) -> str | None:
 
 @functools.cache
 def unit_modules() -> Mapping[str, str]:
-    """Returns which module stands for another framework's name, of the entry points."""
+    """Returns the modules that replace modules of other frameworks, from the entry points."""
     return {point.name: point.value for point in entry_points(group=_MODULES_GROUP)}
 
 
 class _FolderFinder(MetaPathFinder):
-    """Finds the modules of unit folders, and no others."""
+    """Finds only the modules of unit folders."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -278,19 +282,19 @@ class _FolderFinder(MetaPathFinder):
 
 
 class _FolderLoader(SourceFileLoader):
-    """Loads a module whose import statements look into its folder first."""
+    """Loads a module whose import statements search its folder first."""
 
     def __init__(self, name: str, path: str, folder: _Folder) -> None:
         super().__init__(name, path)
         self._folder = folder
 
     def get_code(self, fullname: str) -> CodeType:  # noqa: ARG002
-        """Compiles the file: cached code is known by its second alone, and may be an older one."""
+        """Compiles the file. A cached file has a time in seconds only, and may be outdated."""
         code: CodeType = self.source_to_code(self.get_data(self.path), self.path)
         return code
 
     def exec_module(self, module: ModuleType) -> None:
-        # The import statement takes __import__ from the builtins of the module that it stands in.
+        # An import statement takes __import__ from the builtins of its module.
         own = vars(builtins) | {"__import__": _import_in(self._folder)}
         module.__dict__["__builtins__"] = own
         super().exec_module(module)
@@ -318,7 +322,9 @@ def _import_in(folder: _Folder) -> Callable[..., Any]:
             if not level and name in unit_modules():
                 return importlib.import_module(unit_modules()[name])
             if not level and top in _plain and _find_elsewhere(top) is None:
-                message = f"No module named {top!r}"  # it is one of another registry's folders
+                message = (
+                    f"No module named {top!r}"  # the module belongs to another registry's folder
+                )
                 raise ModuleNotFoundError(message, name=top)
             return builtins.__import__(name, globals, locals, fromlist or (), level)
         full = found + dot + rest

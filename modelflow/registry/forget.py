@@ -1,4 +1,4 @@
-"""Forgetting the user's own modules, so that they are imported anew as they are now."""
+"""Removes the user's own modules from `sys.modules`, to import their present contents later."""
 
 import importlib
 import sys
@@ -14,7 +14,7 @@ def users_modules(before: Collection[str] = ()) -> dict[str, Path]:
     """Returns the modules that are the user's own code, with their files.
 
     Args:
-        before: Names of those that are not meant.
+        before: Names of modules to leave out.
     """
     return {
         name: Path(file)
@@ -27,12 +27,12 @@ def users_modules(before: Collection[str] = ()) -> dict[str, Path]:
 
 
 def forget_modules(before: Collection[str]) -> None:
-    """Forgets the user's modules but those that were there before, and the units in them."""
+    """Removes the user's modules that were imported after ``before``, and the units in them."""
     forget_named({*users_modules(before), *filter(is_of_folder, sys.modules)} - {*before})
 
 
 def forget_named(names: Collection[str]) -> None:
-    """Forgets modules by their names, and the units in them; who has them keeps them."""
+    """Removes modules by their names, and the units in them; existing references stay valid."""
     forget_declared(names)
     release(names)
     for name in names:

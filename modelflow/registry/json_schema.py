@@ -1,8 +1,8 @@
-"""JSON Schemas of graph files and unit files: what editors complete, explain and underline.
+"""JSON Schemas of graph files and unit files, with which editors complete, explain and check.
 
-They know what the keys know: names, types, bounds, meanings; of native nodes also the options of
-the units that a graph can use. What stands in DOT is a text to them, and what needs the graph as a
-whole (ports, edges, files) only ``modelflow check`` finds.
+The schemas contain names, types, bounds and meanings of the keys. For native nodes they also
+contain the options of the usable units. A graph in DOT is only a text to them. Errors that concern
+the whole graph (ports, edges, files) are found only by ``modelflow check``.
 """
 
 import types
@@ -26,8 +26,8 @@ from modelflow.unit.spec import FlowUnitSpec
 
 Schema = dict[str, Any]
 
-_DRAFT = "http://json-schema.org/draft-07/schema#"  # the newest that editors of TOML know
-# A text that stands for its value when the graph is read: "${VARIABLE}", "$argument".
+_DRAFT = "http://json-schema.org/draft-07/schema#"  # the newest that TOML editors support
+# A text that is replaced by a value when the graph is read: "${VARIABLE}", "$argument".
 _VARIABLE = r"\$"
 _SCALARS: Mapping[Any, Schema] = {
     int: {"type": ["integer", "string"], "pattern": rf"^\s*[+-]?\d+\s*$|{_VARIABLE}"},
@@ -50,7 +50,7 @@ def graph_schema(units: Iterable[FlowUnitSpec] = ()) -> Schema:
     """Returns the JSON Schema of a graph file: TOML, YAML or JSON.
 
     Args:
-        units: Those whose options nodes may have.
+        units: The units whose options nodes may have.
     """
     properties = {name: _table(options) for name, options in SECTIONS.items()}
     properties["graph"]["properties"]["graphconf"]["contentMediaType"] = "text/vnd.graphviz"
@@ -127,7 +127,7 @@ def _type(wanted: Any) -> Schema:
         given = [arg for arg in args if arg is not type(None)]
         return {"anyOf": [*map(_type, given), *([_NONE] if len(given) < len(args) else [])]}
     if origin is Literal:
-        # Anything else only where a variable is put in.
+        # Other texts are allowed only if they contain a variable.
         return {"anyOf": [{"enum": list(args)}, {"type": "string", "pattern": _VARIABLE}]}
     if origin in (tuple, list, Sequence):
         return {"type": ["array", "string", "number"], "items": _type(args[0] if args else str)}
@@ -149,7 +149,7 @@ _EDGE: Schema = {
 
 
 def _node(units: list[FlowUnitSpec]) -> Schema:
-    """Returns that of a native node: what every node has, and the options of the unit it names."""
+    """Returns the schema of a native node: common keys, and the options of the named unit."""
     names = sorted(name for unit in units for name in (unit.name, *unit.aliases))
     shared = _properties(NODE_ATTRIBUTES)
     shared["flowunit"] = {**shared["flowunit"], "examples": names}

@@ -1,7 +1,7 @@
 """Flow units in dynamic libraries (``type = "c++"``), called without the interpreter lock.
 
-The interface is ``modelflow_unit.h`` (`include_folder`). The outputs' memory is modelflow's own:
-the unit says their types and shapes, and fills them.
+The interface is ``modelflow_unit.h`` (`include_folder`). The memory of the outputs belongs to
+modelflow: the unit describes their types and shapes, and fills them.
 """
 
 import ctypes
@@ -56,10 +56,10 @@ def include_folder() -> Path:
 
 
 class NativeUnit(FlowUnit):
-    """Calls a library for whole batches. Its rows must not depend on one another."""
+    """Calls a library with whole batches. Rows must not depend on one another."""
 
     def __init__(self, library: Path, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
-        """Stores what to load; the ports are those of the unit's TOML, in order."""
+        """Stores the library and the ports of the unit's TOML, in order."""
         self._path = library
         self._inputs = tuple(inputs)
         self._outputs = tuple(outputs)
@@ -71,8 +71,8 @@ class NativeUnit(FlowUnit):
         """Loads the library and makes an instance.
 
         Raises:
-            ConfigError: there is no such library, it is none, it was built for another version, or
-                it refuses the options.
+            ConfigError: the file is missing, is no library, was built for another version, or
+                refuses the options.
         """
         self._library = _load(self._path)
         error = _Error()
@@ -82,13 +82,13 @@ class NativeUnit(FlowUnit):
             raise _wrong(self._path, f"modelflow_open: {error.text or 'gave no instance'}")
 
     def close(self) -> None:
-        """Ends the instance."""
+        """Closes the instance."""
         if self._instance:
             self._library.modelflow_close(self._instance)
             self._instance = None
 
     def process(self, ctx: Context) -> None:
-        """Runs the batch: one call for all rows that fit."""
+        """Runs the batch: one call for all valid rows."""
         columns = [ctx.inputs[port.name] for port in self._inputs]
         rows = len(columns[0])
         results: list[list[Any]] = [[None] * rows for _ in self._outputs]
@@ -144,11 +144,11 @@ class NativeUnit(FlowUnit):
         return np.ascontiguousarray(data)
 
     def _describe(self, arrays: list[Array]) -> list[tuple[np.dtype[Any], tuple[int, ...]]]:
-        """Asks the unit for the outputs of such inputs; once a combination of types and shapes."""
+        """Returns the types and shapes of the outputs, cached by the types and shapes of inputs."""
         kind = tuple((_CODES[array.dtype], array.shape) for array in arrays)
         found = self._kinds.get(kind)
         if found is None:
-            if len(self._kinds) > 256:  # images of ever new sizes are not to pile up
+            if len(self._kinds) > 256:  # bounds the cache if images always have new sizes
                 self._kinds.clear()
             found = self._kinds[kind] = self._request(arrays)
         return found

@@ -1,4 +1,4 @@
-"""A unit's class in the Python file of its folder, and what that file says before it runs."""
+"""Reads the class and the definitions in a unit's Python file."""
 
 import ast
 import importlib
@@ -14,8 +14,8 @@ from modelflow.errors import ConfigError, did_you_mean
 from modelflow.registry.folder_modules import UnitFolders, unit_modules
 from modelflow.unit.unit import FlowUnit
 
-# Python 3.11 counts how deep a syntax tree is in one place for all threads, and refuses the tree
-# ("AST constructor recursion depth mismatch") where two have made one at once.
+# Python 3.11 counts the depth of a syntax tree in one place for all threads. If two threads build
+# trees at once, it refuses a tree ("AST constructor recursion depth mismatch").
 _parsing = threading.Lock()
 _ATTEMPTS = 100
 
@@ -24,28 +24,28 @@ _ATTEMPTS = 100
 class FolderClass:
     """Makes instances of a class in the Python file of a unit's folder.
 
-    A class that is no `FlowUnit` may be one of another framework's: the modules that stand for one
-    (see `unit_defaults`) make a unit of it.
+    A class that is no `FlowUnit` may belong to another framework. The module that replaces this
+    framework (see `unit_defaults`) makes a unit of it.
     """
 
     folders: UnitFolders
-    """The folders of the registry, whose modules may import one another's."""
+    """The folders of the registry, whose modules may import each other."""
     folder: Path
-    """The one that the unit is in."""
+    """The folder of the unit."""
     module: str
     """The file's name, without its suffix."""
     name: str
-    """The class."""
+    """The name of the class."""
     base: Mapping[str, Any]
     """The section ``[base]`` of the unit's file."""
     is_source: bool
-    """It has no inputs."""
+    """Whether the unit has no inputs."""
 
     def load(self) -> ModuleType:
-        """Returns the module, imported once, and anew for a registry that finds it changed.
+        """Returns the module, imported once, and again for a registry that finds a changed file.
 
         Raises:
-            Exception: whatever the file raises when it is imported.
+            Exception: the import of the file raises an exception.
         """
         return self.folders.import_module(self.folder, self.module)
 
@@ -53,8 +53,8 @@ class FolderClass:
         """Makes an instance.
 
         Raises:
-            ConfigError: there is no such class, or it is no `FlowUnit`.
-            Exception: whatever the file raises when it is imported.
+            ConfigError: the file has no such class, or the class is no `FlowUnit`.
+            Exception: the import of the file raises an exception.
         """
         loaded = self.load()
         found = getattr(loaded, self.name, None)
@@ -78,12 +78,12 @@ class FolderClass:
 
 
 def unit_defaults(file: Path) -> dict[str, Any]:
-    """Returns fields of `FlowUnitSpec` that hold for units that import another framework's name.
+    """Returns the `FlowUnitSpec` fields of units that import another framework's name.
 
-    Such names are the entry points ``modelflow.unit_modules``: the module that a folder's file gets
-    when it imports that name. Its ``UNIT_DEFAULTS`` say how its units expect to be run (``kinds``:
-    what stands for those without fields of their own), and its
-    ``as_flow_unit(cls, base, *, is_source)`` makes a `FlowUnit` of a class of its own, or None.
+    Such names are the entry points ``modelflow.unit_modules``. The entry point names the module
+    that replaces the imported module in a folder's file. Its ``UNIT_DEFAULTS`` are the fields of
+    its units, in which ``kinds`` replace kinds without fields of their own. Its ``as_flow_unit(cls,
+    base, *, is_source)`` makes a `FlowUnit` of its own class, or returns None.
 
     Raises:
         SyntaxError: the file is not Python.
@@ -111,18 +111,20 @@ def _parse(file: Path) -> ast.Module:
             for _ in range(_ATTEMPTS):
                 try:
                     return ast.parse(source, str(file))
-                except SystemError:  # another library's thread was parsing
+                except SystemError:  # a thread of another library was parsing
                     continue
             return ast.parse(source, str(file))
-    except ValueError as error:  # Python 3.11's way to refuse a zero byte
+    except ValueError as error:  # raised by Python 3.11 for a zero byte
         raise SyntaxError(str(error)) from error
 
 
 def names_in(file: Path) -> set[str]:
-    """Returns what a Python file defines, read without running it; ``*``: that cannot be told.
+    """Returns the names that a Python file defines, without running the file.
+
+    The name ``*`` means that the file may define any name.
 
     Raises:
-        SyntaxError: it is not Python.
+        SyntaxError: the file is not Python.
     """
     names: set[str] = set()
     for node in ast.walk(_parse(file)):

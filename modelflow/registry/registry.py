@@ -1,4 +1,4 @@
-"""Where flow units are found: name -> `FlowUnitSpec`."""
+"""Finds flow units by name: name -> `FlowUnitSpec`."""
 
 import importlib
 import inspect
@@ -18,32 +18,31 @@ from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.unit import FlowUnit
 
 GROUP = "modelflow.flowunits"
-# The built-in units are named here, not by metadata: a checkout that is not installed has none.
+# Named here, because a checkout that is not installed has no entry points.
 _BUILT_IN = EntryPoint("builtin", "flowunits:SPECS", GROUP)
 
-# How many of a folder's units an error names.
+# Most units of a folder that an error names.
 _MOST_NAMED = 8
 
 Unit = FlowUnitSpec | UnusableUnit
-# Name or alias -> the units that bear it; more than one where nothing says which is meant.
+# Name or alias -> its units. More than one if the units conflict.
 Table = dict[str, list[Unit]]
 
 
 class Registry:
     """The flow units that a graph can use.
 
-    In the order of precedence: those given, those in folders, those declared by the decorator in
-    modules that are already imported, and those of installed packages (the built-in ones among
-    them).
+    Units have this order of precedence: given units, units in folders, decorated units in imported
+    modules, and units of installed packages, including the built-in units.
 
-    What is wrong with one unit does not stand in the way of the others. A name that stands twice in
-    one of these, a unit of a type that this version does not run, and an installed package that
-    cannot be imported are errors when they are looked up, and sentences of `problems`. Only a wrong
-    unit file is an error at once.
+    A faulty unit does not affect the others. A repeated name, a unit of an unsupported type, and an
+    installed package whose import fails become errors when they are looked up. They are also
+    sentences of `problems`. Errors at once are
+    only an unreadable file, and a name repeated among the given units.
 
     Attributes:
-        broken: Installed package -> why it cannot be imported, of those loaded so far.
-        absent: A sentence for each folder that is not there. That is an error only where a unit is
+        broken: Installed package -> the exception of its import, for the packages loaded so far.
+        absent: A sentence for each missing folder. It becomes part of an error only if a unit is
             missing.
         not_skipped: Units of installed packages that were found although ``skip_default`` is true.
     """
@@ -55,15 +54,16 @@ class Registry:
         skip_default: bool = False,
         units: Iterable[Any] = (),
     ) -> None:
-        """Reads the folders; installed packages are loaded when first needed.
+        """Reads the folders. Installed packages are loaded when first needed.
 
         Args:
-            dirs: Folders that are searched for unit files (``NAME.toml``), with those inside them.
-            skip_default: Leave out the installed packages, but for units that only they have.
+            dirs: Folders that are searched for unit files (``NAME.toml``), including their
+                subfolders.
+            skip_default: Whether to skip installed packages, except for units that only they have.
             units: Specs, decorated functions, `FlowUnit` classes with a ``SPEC``, or modules.
 
         Raises:
-            ConfigError: a name stands twice among the units given.
+            ConfigError: a name is repeated among the given units.
         """
         self.broken: dict[str, Exception] = {}
         self._dirs = tuple(map(str, dirs))
@@ -89,9 +89,9 @@ class Registry:
         """Returns the unit ``name``: a name, an alias, or ``package.module:function``.
 
         Raises:
-            UnknownFlowUnitError: there is none; the message names the nearest.
-            ConfigError: ``package.module:function`` cannot be imported, or is no flow unit; two
-                units bear the name; or this version does not run the unit.
+            UnknownFlowUnitError: the unit does not exist. The message names a similar name.
+            ConfigError: ``package.module:function`` cannot be imported, or is no flow unit. Or two
+                units have the name, or this version cannot run the unit.
         """
         if ":" in name:
             return _import(name)
@@ -103,14 +103,14 @@ class Registry:
         raise self._unknown(name)
 
     def knows(self, name: str) -> bool:
-        """Tells whether there is a unit ``name``, perhaps a wrong one; looks for no near name.
+        """Tells whether a usable or faulty unit ``name`` exists; suggests no similar names.
 
         A name of the form ``package.module:function`` counts as known: only `find` imports it.
         """
         return ":" in name or any(name in table for _, table in self._tables(skips=False))
 
     def specs(self) -> Sequence[FlowUnitSpec]:
-        """Returns every unit that can be used once, by name."""
+        """Returns every usable unit once, by name."""
         found: dict[str, FlowUnitSpec] = {}
         for _, table in self._tables():
             for unit in (unit for units in table.values() for unit in units):
@@ -130,11 +130,12 @@ class Registry:
         return [*found, *self.absent, *self._missing()]
 
     def _tables(self, *, skips: bool = True) -> Iterable[tuple[str, Table]]:
-        """Gives the tables in the order of precedence; those that are left out as well, or not."""
+        """Yields the tables in the order of precedence, with or without the skipped packages."""
         yield "the units given", self._given
         yield "the unit folders", self._folders
         packages = {} if self._skip_default else self._packages
-        # The functions of packages are declared once these are loaded; they count as the packages'.
+        # Functions of packages are declared when the package is loaded, but they belong to the
+        # package.
         theirs = {id(unit) for units in packages.values() for unit in units}
         yield "decorated functions", _by_name(s for s in list_declared() if id(s) not in theirs)
         yield "installed packages", packages if skips else self._packages
@@ -146,7 +147,7 @@ class Registry:
             package = entry.dist.name if entry.dist is not None else entry.value
             try:
                 found += specs_in(entry.load())
-            except Exception as error:  # noqa: BLE001 - another's code: told when it is missed
+            except Exception as error:  # noqa: BLE001 - foreign code: reported when a unit is missing
                 self.broken[package] = error
         return _by_name(found)
 
@@ -180,7 +181,7 @@ class Registry:
         return UnknownFlowUnitError("; ".join([message, *self.absent, *self._missing()]))
 
     def _describe_searched(self, folder: str) -> str:
-        """Returns a folder and what it holds: ``the folder units (holds a, b)``."""
+        """Returns a folder with the names of its units: ``the folder units (holds a, b)``."""
         held = [
             name
             for name, (unit, *_) in self._folders.items()
@@ -195,7 +196,7 @@ def specs_in(unit: Any) -> list[FlowUnitSpec]:
     """Returns the descriptions in a spec, a decorated function, a class, a module, or a list.
 
     Raises:
-        ConfigError: there is none in it.
+        ConfigError: the value holds no description.
     """
     if isinstance(unit, FlowUnitSpec):
         return [unit]
@@ -223,7 +224,7 @@ def _import(name: str) -> FlowUnitSpec:
     module_name, _, attribute = name.partition(":")
     try:
         module = importlib.import_module(module_name)
-    except (Exception, SystemExit) as error:  # whatever the module does when it is imported
+    except (Exception, SystemExit) as error:  # the import may raise any exception
         found = f"{type(error).__name__}: {error}"
         line = find_line(error)
         raise ConfigError(
@@ -240,7 +241,7 @@ def _import(name: str) -> FlowUnitSpec:
 
 
 def _describe_search(module_name: str, error: BaseException) -> str:
-    """What to say where it is the module itself that is not found, not one that it imports."""
+    """Returns advice if the named module itself is missing, and not an imported module."""
     if not isinstance(error, ModuleNotFoundError) or error.name != module_name.partition(".")[0]:
         return ""
     here = [path.stem for path in Path().glob("*.py")]
@@ -281,7 +282,7 @@ def _by_name(units: Iterable[Unit]) -> Table:
 
 
 def _is_same(one: Unit, other: Unit) -> bool:
-    """Tells whether two are one, met twice: a folder inside another one that is searched too."""
+    """Tells whether two units are the same unit, found twice in nested folders."""
     return one == other or (one.location is not None and one.location == other.location)
 
 

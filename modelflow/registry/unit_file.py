@@ -1,4 +1,4 @@
-"""One unit file, ``NAME.toml``: from its values to a `FlowUnitSpec`, or to all that is wrong."""
+"""Reads one unit file, ``NAME.toml``, into a `FlowUnitSpec`, or lists all its mistakes."""
 
 import dataclasses
 import re
@@ -30,15 +30,15 @@ _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
 
 @dataclass(frozen=True)
 class UnusableUnit:
-    """A unit that is described rightly, but that this version or machine cannot run.
+    """A unit that this version or machine cannot run, or whose file has mistakes.
 
-    It stands in nobody's way until a graph names it.
+    It is an error only when a graph names the unit.
 
     Attributes:
         name: The unit's name.
         location: Its file.
-        reason: Why it cannot be used, and what to do.
-        findings: What is wrong with its file.
+        reason: The reason, with advice.
+        findings: The mistakes in its file.
     """
 
     name: str
@@ -48,7 +48,7 @@ class UnusableUnit:
     findings: tuple[Finding, ...] = ()
 
     def error(self) -> ConfigError:
-        """Returns the error of a graph that names it."""
+        """Returns the error for a graph that names this unit."""
         if self.findings:
             return ConfigError(self.findings)
         message = f"unit {self.name!r}: {self.reason}"
@@ -56,10 +56,10 @@ class UnusableUnit:
 
 
 class UnitFileReader:
-    """Reads one unit file, collecting what is wrong with it."""
+    """Reads one unit file and collects its mistakes."""
 
     def __init__(self, path: Path, document: Document, folders: UnitFolders) -> None:
-        """Takes the file's path, what it says, and the folders of the registry's Python units."""
+        """Stores the path, the contents, and the folders of the registry's Python units."""
         self._path = path
         self._folders = folders
         self._sections = UnitSections(document)
@@ -71,7 +71,7 @@ class UnitFileReader:
             find_unit: Finds the installed unit that a configuration-only unit builds on.
 
         Raises:
-            ConfigError: listing every mistake.
+            ConfigError: the file has mistakes. The error lists all of them.
         """
         self._sections.check()
         self._base = base = self._sections.read(("base",), self._sections.values["base"], BASE_KEYS)
@@ -82,7 +82,9 @@ class UnitFileReader:
         if not self._sections.findings:
             try:
                 found = self._of_type(find_unit)
-            except ConfigError as error:  # of the description itself: a name, a port twice
+            except (
+                ConfigError
+            ) as error:  # an error of the whole description, such as a repeated port
                 if error.findings:
                     self._sections.findings += error.findings
                 else:
@@ -136,7 +138,7 @@ class UnitFileReader:
         self._folders.add(self._path.parent)
         make = FolderClass(self._folders, self._path.parent, module, name, base, not self._inputs)
         if not self._outputs:
-            defaults.pop("threads", None)  # a sink's effects are in order
+            defaults.pop("threads", None)  # a sink must process its data in order
         return self._make_spec(
             dict.fromkeys((base["device"], "cpu"), make),
             file,
@@ -148,9 +150,9 @@ class UnitFileReader:
         )
 
     def _kind(self, kinds: Iterable[Kind]) -> Kind:
-        """Returns what the section says, or the one of ``kinds`` that stands for it.
+        """Returns the kind in the section, or the equal kind of ``kinds``.
 
-        ModelBox's order: expand and collapse win over condition and loop, those over stream.
+        The precedence is ModelBox's: expand and collapse, then condition and loop, then stream.
         """
         base = self._base
         plain = "source" if not self._inputs else "normal" if base["stream"] is False else "stream"
@@ -180,7 +182,7 @@ class UnitFileReader:
     def _make_spec(
         self, devices: Mapping[str, Callable[[], Any]], file: Path, **more: Any
     ) -> FlowUnitSpec:
-        """Returns the unit of a class or a library; `more` is what the two do not share."""
+        """Returns the unit of a class or a library; `more` are the fields that differ."""
         base = self._base
         return FlowUnitSpec(
             is_type_checked=False,
@@ -198,7 +200,7 @@ class UnitFileReader:
         )
 
     def _has_class(self, file: Path, module: str, name: str) -> bool:
-        """Reads the Python file without running it: a wrong name is found before anything runs."""
+        """Tells whether a Python file defines a class, without running the file."""
         if not file.is_file():
             there = [path.stem for path in file.parent.glob("*.py")]
             near = did_you_mean(module.rpartition(".")[2], there)
@@ -262,7 +264,7 @@ class UnitFileReader:
             aliases=(),
         )
         if not any(option.is_required for option in options):
-            spec.configure({})  # what the options say of one another
+            spec.configure({})  # checks the defaults against each other
         return spec
 
     def _with_defaults(self, unit: FlowUnitSpec) -> tuple[Option, ...]:
@@ -307,9 +309,9 @@ _KINDS = ("expand", "collapse", "condition", "loop")
 
 
 def _maker_of(kind: str) -> MakeUnit | None:
-    """Returns what makes the units of a type other than Python's and C++'s, or None."""
+    """Returns the maker of units of other types than Python and C++, or None."""
     if kind == "inference":
-        from modelflow.engine.inference import inference_unit  # only for those who have models
+        from modelflow.engine.inference import inference_unit  # imported only if a graph has models
 
         return inference_unit
     found = [point for point in find_entry_points(_TYPES_GROUP) if point.name == kind]

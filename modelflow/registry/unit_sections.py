@@ -1,4 +1,4 @@
-"""The sections of a unit file, read by their schema; what is wrong with them is collected."""
+"""Reads the sections of a unit file by their schema, and collects the mistakes."""
 
 import numpy as np
 
@@ -15,17 +15,17 @@ class UnitSections(KeyReader):
     """The values of one unit file.
 
     Attributes:
-        values: Section -> its values; those that are left out are empty.
+        values: Section -> its values; missing sections are empty.
     """
 
     def __init__(self, document: Document) -> None:
-        """Takes the file."""
+        """Stores the document."""
         super().__init__(document)
         given = document.values
         self.values = {name: given.get(name, {}) for name in (*_SECTIONS, *given)}
 
     def check(self) -> None:
-        """Looks for sections that are none."""
+        """Checks for unknown sections."""
         for section in self.values:
             if section not in _SECTIONS:
                 near = did_you_mean(section, _SECTIONS)
@@ -54,7 +54,7 @@ class UnitSections(KeyReader):
         return tuple(ports)
 
     def check_types(self) -> None:
-        """Checks that the types of the ports are types of arrays, which only models need."""
+        """Checks that the port types are array types, which only models need."""
         for side in ("input", "output"):
             for key, table in self.values[side].items():
                 name = str(table.get("type") or "float32").lower()
@@ -71,5 +71,5 @@ def _is_type(name: str) -> bool:
     try:
         np.dtype(name)
     except TypeError:
-        return name == "bfloat16"  # NumPy lacks it
+        return name == "bfloat16"  # NumPy lacks this type
     return True

@@ -1,4 +1,4 @@
-"""Videos as flow units pass them: packets, what they belong to, and how addresses are opened.
+"""The packets and tracks of videos that flow units exchange, and the opening of addresses.
 
 Importing this package does not load PyAV; `load_av` does.
 """

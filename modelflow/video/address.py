@@ -1,5 +1,6 @@
-"""Addresses of videos: files and network streams, and what FFmpeg may open for each. Loads
-PyAV on use.
+"""Opens videos, files and network streams, and limits the protocols that FFmpeg may use.
+
+PyAV is imported on first use.
 """
 
 import re
@@ -15,10 +16,10 @@ from modelflow.unit.option import option
 
 @cache
 def load_av() -> Any:
-    """Returns the module ``av``, silent on stderr: what goes wrong is raised.
+    """Returns the module ``av`` with logging off, because errors are raised as exceptions.
 
     Raises:
-        MissingDependencyError: it is not installed.
+        MissingDependencyError: PyAV is not installed.
     """
     try:
         import av
@@ -31,23 +32,26 @@ def load_av() -> Any:
 
 @dataclass(frozen=True)
 class RetryOptions:
-    """When a video is opened again."""
+    """The options of reopening a video."""
 
     retry_enable: bool = option(
         False,
-        help="Open it again where it does not open, or breaks off; a stream also at its end. A "
-        "file goes on behind what was given.",
+        help="Open the video again if it cannot be opened or breaks off. A stream is also opened "
+        "again at its end. A file continues after the last emitted packet.",
     )
     retry_interval_ms: int = option(
-        1000, help="Milliseconds to wait before.", minimum=0, maximum=3_600_000
+        1000,
+        help="Milliseconds to wait before each further attempt.",
+        minimum=0,
+        maximum=3_600_000,
     )
     retry_count_limit: int = option(
-        -1, help="Most attempts without a packet in between; -1: without end.", minimum=-1
+        -1, help="Most attempts without a packet in between; -1: no limit.", minimum=-1
     )
 
 
 _SCHEMES = ("http", "https", "rtsp", "rtsps", "rtmp", "rtmps", "rtp", "udp", "tcp", "srt")
-# A playlist from the network must not make FFmpeg read files, nor one in a file the network.
+# A playlist from the network must not make FFmpeg read files, and a file must not open the network.
 _NETWORK = ",".join((*_SCHEMES, "tls", "httpproxy", "crypto", "hls", "applehttp"))
 _FILES = "file,crypto,data"
 _PASSWORD = re.compile(r"//[^/?#]*@")
@@ -58,7 +62,7 @@ def is_network_address(address: str) -> bool:
     """Tells whether an address names a stream on the network.
 
     Raises:
-        ValueError: it has a scheme that is not known.
+        ValueError: the scheme is unknown.
     """
     scheme, colon, _ = address.partition("://")
     if not colon or scheme.lower() == "file":
@@ -73,7 +77,7 @@ def is_network_address(address: str) -> bool:
 
 
 def source_label(address: str) -> str:
-    """Returns an address as it may be shown: without user, password, and the query's values."""
+    """Returns an address without secrets: without user, password, and the query's values."""
     return _QUERY.sub(r"\1?...", _PASSWORD.sub("//", address))
 
 
@@ -82,15 +86,15 @@ def open_input(address: str, open_timeout: float, read_timeout: float) -> Any:
 
     Args:
         address: A path, ``file://``, or a network address.
-        open_timeout: Longest wait in seconds for the network, to open.
-        read_timeout: The same, to read.
+        open_timeout: The most seconds to wait for the network when opening.
+        read_timeout: The most seconds to wait for the network when reading.
 
     Returns:
         PyAV's container.
 
     Raises:
-        ValueError: no such scheme, or no such file.
-        av.error.FFmpegError: it does not open.
+        ValueError: the scheme is unknown, or the file does not exist.
+        av.error.FFmpegError: FFmpeg cannot open the video.
     """
     av = load_av()
     if is_network_address(address):
@@ -101,5 +105,5 @@ def open_input(address: str, open_timeout: float, read_timeout: float) -> Any:
     path = Path(address.removeprefix("file://"))
     if not path.is_file():
         raise ValueError(f"got the path {str(path)!r}, which is no file; expected a video")
-    # A name such as "concat:a" would be a protocol.
+    # Without "file:" a name such as "concat:a" would be a protocol.
     return av.open(f"file:{path}", options={"protocol_whitelist": _FILES})

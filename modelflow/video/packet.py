@@ -1,7 +1,7 @@
-"""Packets of a video as buffers, which cross to other processes, and what they have in common.
+"""Packets of a video as buffers for other processes, and the track that they share.
 
-Frames are those of PyAV's own decoding only if the decoder gets all of a packet: a palette and new
-extradata are side data, and an edit list marks packets whose frames are decoded and not shown.
+The decoder needs all of a packet to return the frames of PyAV's own decoding. Palettes and new
+extradata are side data. An edit list marks packets whose frames are decoded, but not shown.
 """
 
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from typing import Any
 from modelflow.buffer import Buffer
 from modelflow.video.address import load_av
 
-# What a decoder takes from the container before the first packet, beside extradata and size.
+# Parameters that a decoder takes from the container, in addition to extradata and size.
 _PARAMETERS = (
-    "codec_tag",  # which of a codec's kinds: "uyvy" of rawvideo, "ULRG" of Ut Video
+    "codec_tag",  # the variant of a codec: "uyvy" of rawvideo, "ULRG" of Ut Video
     "bits_per_coded_sample",
     "pix_fmt",
     "reorder_depth",
@@ -30,15 +30,15 @@ class Track:
 
     Attributes:
         codec: FFmpeg's name of the decoder.
-        extradata: What the decoder needs before the first packet; perhaps empty.
-        width, height: In pixels.
-        rate: Frames a second; of a variable rate, the least that has a place for each frame.
-        time_base: The seconds that one step of ``pts`` and ``dts`` is.
-        rotation: By how much a player turns the frames, clockwise in degrees: 0, 90, 180, 270.
-        duration: In seconds; 0: unknown.
-        source: Where it comes from, without a password.
-        parameters: Names and values of what else a decoder takes from the container.
-        opening: Counts the tracks of a stream, from 0: for each, a decoder begins.
+        extradata: The bytes that the decoder needs before the first packet; may be empty.
+        width, height: The size in pixels.
+        rate: Frames a second. For a variable rate, the least rate with a place for each frame.
+        time_base: The seconds of one step of ``pts`` and ``dts``.
+        rotation: The clockwise degrees by which a player turns the frames: 0, 90, 180, 270.
+        duration: The duration in seconds; 0 if unknown.
+        source: The address, without a password.
+        parameters: Names and values of the decoder's other parameters from the container.
+        opening: The number of the track in its stream, from 0. Each track gets a new decoder.
     """
 
     codec: str
@@ -60,11 +60,11 @@ class Track:
         return tuple((name, value) for name, value in found if value is not None)
 
     def create_decoder(self) -> Any:
-        """Returns a codec context that decodes as the container's own does; not yet open.
+        """Returns an unopened codec context that decodes as the container's own context does.
 
         Raises:
-            ValueError: there is no such decoder.
-            av.error.FFmpegError: the same.
+            ValueError: FFmpeg has no such decoder.
+            av.error.FFmpegError: FFmpeg has no such decoder.
         """
         codec = load_av().CodecContext.create(self.codec, "r")
         codec.extradata = self.extradata or None
@@ -75,7 +75,7 @@ class Track:
 
 
 def read_packet(packet: Any) -> Buffer:
-    """Returns the bytes of PyAV's packet, and as meta what `build_packet` needs besides."""
+    """Returns the bytes of PyAV's packet, with the fields that `build_packet` needs as meta."""
     meta = {
         "pts": packet.pts,
         "dts": packet.dts,
@@ -89,9 +89,9 @@ def read_packet(packet: Any) -> Buffer:
 
 
 def build_packet(buffer: Buffer, track: Track) -> Any:
-    """Returns PyAV's packet; its frame's ``opaque`` is the buffer in a tuple (`copy_opaque`)."""
+    """Returns PyAV's packet. With `copy_opaque`, ``opaque`` of its frame is ``(buffer,)``."""
     av = load_av()
-    # Not Packet(data), which lacks the zeros behind it that decoders read.
+    # Not Packet(data), which lacks the zeros after the data that decoders read.
     packet = av.Packet(len(buffer.data))
     packet.update(buffer.data)
     packet.pts, packet.dts = buffer.get("pts"), buffer.get("dts")
@@ -104,6 +104,6 @@ def build_packet(buffer: Buffer, track: Track) -> Any:
         part = av.packet.PacketSideData(kind, len(data))
         part.update(data)
         part.to_packet(packet)
-    # PyAV finds it by its id: a tuple of its own, as two decoders may read one buffer.
+    # PyAV identifies the object by its id: a new tuple, because two decoders may read one buffer.
     packet.opaque = (buffer,)
     return packet

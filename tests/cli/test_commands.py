@@ -36,7 +36,7 @@ def test_check_advises_and_all_is_well_nevertheless(modelflow_here, folder):
     assert "full.toml: ok: 4 nodes" in done.stdout
     (line,) = done.stderr.splitlines()
     assert line.startswith("advice: full.toml:9: node 'decode': only resize reads its pictures")
-    assert "scaled_decode=true, min_width=8, min_height=6:" in line
+    assert "scaled_decode=true, min_width=8, min_height=6." in line
 
 
 def test_check_verbose_explains_the_plan(modelflow_here):

@@ -22,7 +22,7 @@ def advised(decode="", small="", more=""):
 def test_a_decoder_whose_pictures_are_only_made_smaller_is_advised_to_decode_at_scale():
     (line,) = advised()
     assert line.startswith("<text>:3: node 'decode': only resize reads its pictures ('small', ")
-    assert "write scaled_decode=true, min_width=224, min_height=100:" in line
+    assert "Write scaled_decode=true, min_width=224, min_height=100." in line
     assert "at least twice as large" in line
 
 
@@ -34,7 +34,7 @@ def test_the_largest_of_several_sizes_and_of_the_decoder_itself_is_the_least():
     larger = "large [flowunit=resize, image_width=90, image_height=300] decode -> large -> also"
     (line,) = advised(", min_height=320", more=larger + " also [type=output]")
     assert "('small', 'large', at most 224 x 300)" in line
-    assert "min_width=224, min_height=320:" in line
+    assert "min_width=224, min_height=320." in line
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,7 @@ def test_what_is_no_address_is_described_in_short(sent, what):
     found = run_unit(video_demuxer.SPEC, {"in_video_url": [sent]})
     (error,) = found["out_video_packet"]
     assert (
-        f"in_video_url: got {what}; expected the address of a video as text; put a video_input"
+        f"in_video_url: got {what}; expected the address of a video as text. Put a video_input"
         in (error.get_error_msg())
     )
     assert len(error.get_error_msg()) < 300

@@ -99,32 +99,32 @@ def test_what_no_edge_connects_are_parts_of_their_own():
         ("input->plain->output", {"input": "m"}, "it is an input of the graph"),
         ("source->output", {"source": "m"}, "it is a source, which runs where the flow is"),
         ("input->sink", {"sink": "m"}, "it is a sink, which runs where the flow is"),
-        ("input->stream->output", {"stream": "m"}, "it is a stream unit, whose state lives"),
+        ("input->stream->output", {"stream": "m"}, "it is a stream unit, whose state belongs"),
         (
             "input->expand->plain->collapse->output",
             {"expand": "m"},
-            "by 'expand:out' is not one row for each that enters; place what expands",
+            "'expand:out' without exactly one row for each row that enters. Place an expand",
         ),
         (
             "input->choose; choose:x->output; choose:y->output_2",
             {"choose": "m"},
-            "by 'choose:x' is not one row for each that enters",
+            "'choose:x' without exactly one row for each row that enters",
         ),
         (
             "input->split; split:x->plain->join:a; split:y->join:b; join->output",
             {"split": "m", "join": "m"},
-            "there is a way out of what is placed there and back in, over plain",
+            "a way leaves the nodes placed there and leads back to them, over plain",
         ),
         (
             "input->again; again:back->plain->again; again:out->output",
             {"again": "m"},
-            "it is a loop, and what comes back to it from 'plain' is not placed there",
+            "the node is a loop, but 'plain' on its way back is not placed there",
         ),
         (
             "input->choose; choose:x->plain; choose:y->plain_2; plain->plain_3; plain_2->plain_3;"
             "plain_3->output",
             {"plain": "m", "plain_3": "m"},
-            "at its input 'in' what comes from 'plain_2', which is elsewhere, meets",
+            "at the input 'in' a branch from 'plain_2', which is elsewhere, meets",
         ),
     ],
 )

@@ -35,7 +35,7 @@ def test_a_change_is_in_the_stage_and_nowhere_else(change, seen, expected):
 
 def test_what_the_table_says_goes_with_it():
     row = reconfigure_plan(plan_of(), {"n0.threads": 3, "n0.queue_bytes": 100}).rows()[0]
-    assert row["threads"] == "3 (as it was told to)"
+    assert row["threads"] == "3 (changed while running)"
     assert (
         reconfigure_plan(plan_of(), {"n0.queue_bytes": 100}).stages["n0"].unit.settings.queue_bytes
     )

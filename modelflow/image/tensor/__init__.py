@@ -1,4 +1,4 @@
-"""Images as tensors of PyTorch, a batch at a time: what image units on a GPU are built on.
+"""Batches of images as PyTorch tensors, the base of image units on a GPU.
 
 The same code runs with tensors on the CPU. Importing this package does not load PyTorch.
 """

@@ -1,4 +1,4 @@
-"""Images of one size and format as one tensor: cut out, padded, turned."""
+"""Images of equal size and format in one tensor, with functions to crop, pad and turn them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,9 +9,9 @@ from modelflow.image.image import Image, Pixels
 
 
 class ImageBatch(Pixels):
-    """N images of one size and format.
+    """N images of equal size and format.
 
-    ``data`` is a uint8 tensor: (N, H, W, C) under layout ``hwc``, (N, C, H, W) under ``chw``; nv12:
+    ``data`` is a uint8 tensor. Layout ``hwc`` is (N, H, W, C), ``chw`` is (N, C, H, W), and nv12 is
     (N, H * 3 / 2, W).
     """
 
@@ -19,13 +19,13 @@ class ImageBatch(Pixels):
 
     @classmethod
     def of(cls, images: Sequence[Image]) -> "ImageBatch":
-        """Returns images of one size and format as a batch; no copy where they are rows of one."""
+        """Returns images of equal size and format as a batch; rows of one tensor are not copied."""
         first = images[0]
         return cls(stack_tensors([image.data for image in images]), first.pix_fmt, first.layout)
 
     @property
     def nchw(self) -> Any:
-        """The pixels as (N, C, H, W), a view."""
+        """A view of the pixels as (N, C, H, W)."""
         return self.data if self.is_planar else self.data.permute(0, 3, 1, 2)
 
     def with_nchw(self, nchw: Any) -> "ImageBatch":
@@ -34,19 +34,19 @@ class ImageBatch(Pixels):
         return ImageBatch(data.contiguous(), self.pix_fmt, self.layout)
 
     def to_buffers(self) -> list[Buffer]:
-        """Returns a buffer an image, each a view, with its meta."""
+        """Returns one buffer for each image, with a view of its pixels and its meta."""
         return [Image(row, self.pix_fmt, self.layout).to_buffer() for row in self.data.unbind(0)]
 
 
 def cropped(batch: ImageBatch, x: int, y: int, width: int, height: int) -> ImageBatch:
-    """Returns a region of each image, copied so that the whole need not stay in memory."""
+    """Returns a region of each image. A view would keep the whole images in memory."""
     return batch.with_nchw(batch.nchw[:, :, y : y + height, x : x + width].clone())
 
 
 def padded(
     batch: ImageBatch, x: int, y: int, width: int, height: int, colour: Sequence[int]
 ) -> ImageBatch:
-    """Returns the images at (x, y) in larger ones of one colour, a value a channel."""
+    """Returns larger images of one colour (a value per channel) with the images at (x, y)."""
     if (width, height) == (batch.width, batch.height):
         return batch
     torch = load_torch()

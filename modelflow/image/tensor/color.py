@@ -1,4 +1,4 @@
-"""Converting between pixel formats, with the fixed-point arithmetic of OpenCV's ``cvtColor``.
+"""Converts between pixel formats with the fixed-point arithmetic of OpenCV's ``cvtColor``.
 
 The constants are OpenCV's: ITU-R BT.601, gray in 1/2^15, YUV in 1/2^20.
 """
@@ -13,7 +13,7 @@ _GRAY_R, _GRAY_G, _GRAY_B, _GRAY_BITS = 9798, 19235, 3735, 15
 _BITS = 20
 # YUV to RGB.
 _Y, _UB, _UG, _VG, _VR = 1220542, 2116026, -409993, -852492, 1673527
-# RGB to YUV: the rows are Y, U, V; the columns R, G, B.
+# RGB to YUV, with the rows Y, U, V and the columns R, G, B.
 _TO_YUV = (
     (269484, 528482, 102760),
     (-155188, -305135, 460324),
@@ -22,12 +22,12 @@ _TO_YUV = (
 
 
 def converted(batch: ImageBatch, pix_fmt: str, layout: str | None = None) -> ImageBatch:
-    """Returns images in another pixel format and layout; themselves where nothing changes.
+    """Returns images in another pixel format and layout, or ``batch`` if nothing changes.
 
-    The same as `modelflow.image.convert_color`, which says what the arguments mean.
+    The arguments are those of `modelflow.image.convert_color`.
 
     Raises:
-        ValueError: nv12 of images with an odd width or height.
+        ValueError: the target is nv12, and the width or height is odd.
     """
     if pix_fmt in ("bgrp", "rgbp"):
         layout = "chw"
@@ -52,7 +52,7 @@ def _make(nchw: Any, pix_fmt: str, layout: str) -> ImageBatch:
 
 
 def _rgb(batch: ImageBatch) -> Any:
-    """Gives (N, 3, H, W) in the order R, G, B."""
+    """Returns (N, 3, H, W) in the order R, G, B."""
     source = batch.pix_fmt.removesuffix("p")
     if source == "nv12":
         return _from_nv12(batch)

@@ -1,4 +1,4 @@
-"""Working on what is alike in a batch at once, and giving the results in the batch's order."""
+"""Processes equal rows of a batch together and emits the results in the order of the batch."""
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
@@ -16,14 +16,14 @@ def by_groups(
     read: Callable[[Any], tuple[Hashable, Any]],
     work: Callable[[Any, list[Any]], Sequence[Any]],
 ) -> list[Any]:
-    """Calls ``work`` once for the rows that are alike; returns what it gave, in the rows' order.
+    """Calls ``work`` once for each group of equal rows and returns its results in input order.
 
-    A ``ValueError`` takes the place of the rows that it was raised for, and of no others.
+    A ``ValueError`` becomes the result of the rows for which it was raised, and of no other rows.
 
     Args:
-        rows: What to work on.
-        read: Called with a row; returns what makes rows alike, and what ``work`` needs of it.
-        work: Called with the key and what was read of the rows; returns a value for each.
+        rows: The rows.
+        read: Called with a row. Returns the key of its group, and an item for ``work``.
+        work: Called with the key and the items of a group. Returns a value for each item.
     """
     values: list[Any] = []
     groups: dict[Hashable, tuple[list[int], list[Any]]] = {}
@@ -58,12 +58,12 @@ def emit_images(
 
     Args:
         ctx: The call's context.
-        function: Called with the images as one batch, and the parameter if there is one; returns
-            as many, as a batch or as buffers. A ``ValueError`` fails them all.
-        ports: The inputs, the images' first; none named: the only one.
-        parameter: Called as ``function`` of `Context.emit_each` is; images for which it returns
-            different values are worked on apart.
-        allow_nv12: Whether ``function`` can work with nv12.
+        function: Called with the images as one batch, and with the parameter if given. Returns as
+            many images, as a batch or as buffers. A ``ValueError`` fails all of them.
+        ports: The inputs, beginning with the port of the images. The default is the only input.
+        parameter: Called with the same arguments as the ``function`` of `Context.emit_each`. Images
+            with different results are processed separately.
+        allow_nv12: Whether ``function`` can process nv12.
     """
     where = ports[0] if ports else "in_image"
     columns = [ctx.inputs[port] for port in ports] if ports else [ctx.input()]
@@ -81,7 +81,7 @@ def emit_images(
 
 
 def emit_scaled(ctx: Context, scale: ChannelScale) -> None:
-    """Scales the data of each shape and type at once."""
+    """Scales data of equal shape and type together."""
 
     def read(buffer: Buffer) -> tuple[Hashable, Any]:
         data, layout = scale.check(buffer)
@@ -98,10 +98,10 @@ def scaled(data: Any, layout: str, scale: ChannelScale) -> Any:
     """Returns scaled data: float32, equal bit by bit to `ChannelScale.apply`.
 
     Args:
-        data: A batch of numbers: (N, ...), the channels last (``hwc``) or third from the end
+        data: A batch of numbers (N, ...), with the channels last (``hwc``) or third from the end
             (``chw``).
-        layout: Of each item.
-        scale: The values, which `ChannelScale.check` has found to fit.
+        layout: The layout of each item.
+        scale: The values, which `ChannelScale.check` has accepted.
     """
     torch = load_torch()
     if data.dtype == torch.bool or torch.promote_types(data.dtype, torch.float32) != torch.float32:

@@ -1,9 +1,11 @@
-"""Resizing as OpenCV does.
+"""Resizes images as OpenCV or Pillow does.
 
-Nearest neighbours are OpenCV's own, bit by bit: it is asked which pixel each one comes from. Linear
-and cubic are PyTorch's (the same formulas, half-pixel centres, a = -0.75; float32 instead of
-OpenCV's fixed point). Area and Lanczos are products with OpenCV's own weights, which it gives when
-it resizes the identity matrix; so does Pillow, whose filters smooth what becomes smaller.
+Nearest neighbours equal OpenCV's bit by bit, because OpenCV itself computes the source of each
+pixel. Linear and cubic are PyTorch's, with the same formulas: half-pixel centres, a = -0.75.
+PyTorch calculates in float32, OpenCV in fixed point.
+Area and Lanczos are products with OpenCV's own weights. OpenCV returns the weights when it resizes
+the identity matrix. Pillow's weights, whose filters smooth images that become smaller, are found
+the same way.
 """
 
 from functools import lru_cache
@@ -32,10 +34,10 @@ def resized(
     *,
     antialias: bool = False,
 ) -> ImageBatch:
-    """Returns the images in another size; themselves where nothing changes.
+    """Returns the images in another size, or ``batch`` if nothing changes.
 
-    Differs from ``cv2.resize``, or Pillow where ``antialias`` is wanted, by at most 1 of 255 (from
-    Pillow's cubic and Lanczos by at most 4); nearest neighbours are equal.
+    Differs from ``cv2.resize``, or from Pillow with ``antialias``, by at most 1 of 255. Pillow's
+    cubic and Lanczos differ by at most 4. Nearest neighbours are equal.
     """
     if (width, height) == (batch.width, batch.height):
         return batch
@@ -69,7 +71,7 @@ def resized(
             for weights in (down, across)
         )
         lines = nchw @ across.T
-        if antialias:  # Pillow keeps 8 bits in between
+        if antialias:  # Pillow stores 8 bits between the two passes
             lines = (lines + 0.5).floor_().clamp_(0, 255)
         values = down @ lines
     return batch.with_nchw(values.round_().clamp_(0, 255).to(torch.uint8))
@@ -77,7 +79,7 @@ def resized(
 
 @lru_cache(maxsize=256)
 def _sources(before: int, after: int, flag: int) -> npt.NDArray[np.int64]:
-    """Gives for each pixel of a line the one that OpenCV takes."""
+    """Returns for each pixel of a resized line the index of OpenCV's source pixel."""
     line = np.arange(before, dtype=np.float32)[None]
     found: npt.NDArray[np.float32] = opencv().resize(line, (after, 1), interpolation=flag)
     sources: npt.NDArray[np.int64] = found[0].astype(np.int64)
@@ -86,10 +88,11 @@ def _sources(before: int, after: int, flag: int) -> npt.NDArray[np.int64]:
 
 @lru_cache(maxsize=32)
 def _weights(before: int, after: int, flag: int, is_grown: bool) -> npt.NDArray[np.float32]:
-    """Gives the weights (after, before) by which OpenCV makes a line of a line.
+    """Returns the weights (after, before) by which OpenCV resizes a line.
 
-    ``is_grown``: an axis of the image, perhaps the other one, becomes longer; then OpenCV's "area"
-    is another formula. Twice the rows bring it about; with that factor they come in equal pairs.
+    With ``is_grown`` one axis of the image, not always this one, becomes longer. OpenCV's "area"
+    then uses another formula. Twice the rows select this formula, and the result has each row
+    twice.
     """
     rows = 2 * before if is_grown else before
     identity = np.eye(before, dtype=np.float32)
@@ -100,7 +103,7 @@ def _weights(before: int, after: int, flag: int, is_grown: bool) -> npt.NDArray[
 
 @lru_cache(maxsize=32)
 def _pillow_weights(before: int, after: int, name: str) -> npt.NDArray[np.float32]:
-    """Gives the weights (after, before) by which Pillow's filter makes a line of a line."""
+    """Returns the weights (after, before) by which Pillow's filter resizes a line."""
     images = pillow_image("resize with antialias=true")
     identity = images.fromarray(np.eye(before, dtype=np.float32))
     found = identity.resize((after, before), images.Resampling[name])
