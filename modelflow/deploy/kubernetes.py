@@ -97,7 +97,7 @@ def adapter_rules() -> dict[str, Any]:
                         }
                     },
                     "name": {"matches": f"^{QUEUE_SERIES}$", "as": QUEUE_METRIC},
-                    # What waits in a replica of a far node no pod of these can help with.
+                    # What waits in a replica of a remote node no pod of these can help with.
                     "metricsQuery": (
                         'sum(avg_over_time(<<.Series>>{<<.LabelMatchers>>,replica=""}[1m])) '
                         "by (<<.GroupBy>>)"

@@ -53,7 +53,7 @@ class Entry:
     """A place where rows enter a partition.
 
     Attributes:
-        port: The input of the far node and of the partition's own graph.
+        port: The input of the remote node and of the partition's own graph.
         sources: The outputs outside that feed it. Several if branches meet.
         targets: The inputs inside.
     """
@@ -68,7 +68,7 @@ class Exit:
     """A place where rows leave a partition.
 
     Attributes:
-        port: The output of the far node and of the partition's own graph.
+        port: The output of the remote node and of the partition's own graph.
         source: The output inside.
     """
 
@@ -81,7 +81,7 @@ class Partition:
     """Nodes that run together on another machine.
 
     Attributes:
-        name: The name of its first node, which is also the name of the far node.
+        name: The name of its first node, which is also the name of the remote node.
         placement: The kind of machine.
         nodes: The nodes in topological order.
         entries, exits: The places where rows enter and leave.
@@ -122,7 +122,7 @@ class Partition:
 
     @property
     def settings(self) -> NodeSettings:
-        """The attributes of the far node. Its threads equal the calls that its replicas accept."""
+        """The attributes of the remote node. Its threads equal the calls that its replicas accept."""
         inner = [self.graph.nodes[name].settings for name in self.nodes]
         threads = min(_MOST_THREADS, self.placement.replicas[1] * self.placement.in_flight)
         return NodeSettings(
@@ -160,12 +160,12 @@ def find_partitions(graph: Graph) -> tuple[Partition, ...]:
 def front_of(
     graph: Graph, partitions: Sequence[Partition], spec_of: Callable[[Partition], FlowUnitSpec]
 ) -> Graph:
-    """Returns the graph with a far node in the place of each partition.
+    """Returns the graph with a remote node in the place of each partition.
 
     Args:
         graph: The whole graph.
         partitions: The result of `find_partitions`.
-        spec_of: Returns the unit of a far node, with the ports of `ports_of`.
+        spec_of: Returns the unit of a remote node, with the ports of `ports_of`.
 
     Raises:
         GraphError: a partition and another node wait for each other.
@@ -209,7 +209,7 @@ def front_of(
 
 
 def ports_of(part: Partition) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
-    """Returns the inputs and outputs of a far node, with the descriptions of the inner ports."""
+    """Returns the inputs and outputs of a remote node, with the descriptions of the inner ports."""
     graph = part.graph
     return (
         tuple(Port(one.port, graph.port(one.targets[0]).description) for one in part.entries),

@@ -106,7 +106,7 @@ class FlowStats(Mapping[str, NodeStats]):
     def rows(self) -> list[dict[str, str]]:
         """Returns a table with a row for each node, for people to read.
 
-        A far node, which runs on other machines, is followed by the nodes of its replicas, as in
+        A remote node, which runs on other machines, is followed by the nodes of its replicas, as in
         ``far > infer``.
         """
         found = []
