@@ -1,4 +1,4 @@
-"""`Application`: what is known of a graph that is to be deployed."""
+"""`Application`: the description of a graph to deploy."""
 
 import re
 from dataclasses import dataclass, field
@@ -14,48 +14,50 @@ if TYPE_CHECKING:
     from modelflow.graph.graph import Graph
 
 USER = 10001
-"""Who runs in the image: nobody that the base knows."""
+"""The user id of the server in the image, which no base image uses."""
 
-# Seconds that a server may take beyond its drain timeout, and one more: what hangs is given up.
+# Seconds that a server may need after its drain timeout: two, and one more before it is killed.
 _LAST_SECONDS = 3
 LEAVING_SECONDS = 5
-"""For how long a pod goes on as before it is told to end: until then requests still come."""
-# A label of DNS, short enough for what Helm and Kubernetes add.
+"""Seconds that a pod continues before its stop, because requests still arrive."""
+# The length of a DNS label, minus the suffixes that Helm and Kubernetes add.
 _LONGEST = 50
 
 
 class Needs(NamedTuple):
-    """What a graph asks of the machine that it runs on."""
+    """The requirements of a graph on its machine."""
 
     gpus: int
-    """How many GPUs; 0: none."""
+    """The number of GPUs."""
     batch: int
-    """The rows of the largest batch that a node is given."""
+    """The rows of the largest batch of a node."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Application:
-    """A graph that is to be deployed, and how.
+    """A graph to deploy, with its settings.
 
     Attributes:
-        model: What clients call it.
-        modelflow: The version of modelflow that it is served with.
+        model: The name for clients.
+        modelflow: The version of modelflow.
         python: The version of Python: ``3.11``.
-        extras: Those of modelflow that are installed with it.
-        needs: What it asks of the machine.
+        extras: The extras of modelflow to install.
+        needs: The requirements on the machine.
         inputs: The names of the graph's inputs.
         image: The name of its image, with a tag.
-        http_port: Where it answers over HTTP.
-        grpc_port: Where it answers over gRPC; None: it does not.
-        drain: Seconds within which requests under way are answered at the end.
-        delay: Seconds for which it goes on answering before that, while it is not ready.
-        replicas: The least and the most of them.
-        wheel: The file of modelflow's own wheel beside it; "": pip takes it from an index, by name.
+        http_port: The port of HTTP.
+        grpc_port: The port of gRPC. None switches gRPC off.
+        drain: Seconds within which requests in progress are answered at the end.
+        delay: Seconds before that, in which the server still answers but reports not ready.
+        replicas: The least and the largest number of replicas.
+        wheel: The file of modelflow's own wheel in the folder. If empty, pip takes modelflow from
+            an index.
         wheel_hash: The SHA-256 of that file, in hexadecimal.
-        settings: Variables of the environment that it is started with. Not in the image, which more
-            may have than whoever starts it.
-        mounts: Folders of files that are not in the image, as keys and certificates: by the name
-            of the Secret, or of the folder beside the other files, where they are in the container.
+        settings: Environment variables for its start. The image does not contain them, because more
+            people may have the image than may know them.
+        mounts: Folders of files outside the image, such as keys and certificates. The key is the
+            name of the Secret, or of the folder next to the other files. The value is the path in
+            the container.
     """
 
     model: str
@@ -77,20 +79,20 @@ class Application:
 
     @property
     def name(self) -> str:
-        """What its objects are called: the model's name as a label of DNS."""
+        """The name of the objects: the model's name as a DNS label."""
         return label_of(self.model)
 
     @property
     def archive(self) -> str:
-        """The file that holds graph, units and models."""
+        """The file that contains graph, units and models."""
         return f"{self.model}.mfz"
 
     @property
     def requirement(self) -> str:
-        """What of modelflow is installed, as pip reads it.
+        """The requirement of modelflow for pip.
 
         Raises:
-            ConfigError: pip would read something else.
+            ConfigError: pip would read another requirement.
         """
         extras = ",".join(self.extras)
         text = f"modelflow-graph[{extras}]=={self.modelflow}"
@@ -101,14 +103,14 @@ class Application:
         if found is None or found.marker or found.extras != {*self.extras}:
             raise ConfigError(
                 f"{self.archive}: got the version {self.modelflow!r:.80} of modelflow and the "
-                f"extras {extras!r:.80}; expected what pip reads, as in 1.2.0 and serve; pack the "
-                "graph again"
+                f"extras {extras!r:.80}; expected a version and extras that pip accepts, such as "
+                "1.2.0 and serve. Pack the graph again"
             )
         return text
 
     @property
     def own_lock(self) -> str:
-        """What of modelflow is installed, as a file for pip: from the wheel, by its hash."""
+        """The lock file of modelflow for pip: from the wheel, by its hash."""
         text = self.requirement
         if self.wheel:
             text = f"./{self.wheel}[{','.join(self.extras)}] --hash=sha256:{self.wheel_hash}"
@@ -116,17 +118,17 @@ class Application:
 
     @property
     def process_seconds(self) -> int:
-        """How long the end of its process may take, in whole seconds."""
+        """The longest time for the end of its process, in whole seconds."""
         return self.delay + self.drain + _LAST_SECONDS
 
     @property
     def scheme(self) -> str:
-        """``https`` where it is told of a certificate, else ``http``."""
+        """``https`` if the settings name a certificate, else ``http``."""
         return "https" if self.settings.get("MODELFLOW_SERVE_TLS_CERT") else "http"
 
     @property
     def processors(self) -> int:
-        """How many it asks for: one a process that it is told to have."""
+        """The number of processors to request, equal to the configured processes."""
         workers = self._count("MODELFLOW_SERVE_WORKERS")
         return max(1, self._count("MODELFLOW_SERVE_REPLICAS"), workers and workers + 1)
 
@@ -135,29 +137,29 @@ class Application:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What it is told by the environment, beside where to listen."""
+        """The environment variables, without the addresses."""
         delay = {"MODELFLOW_SERVE_DRAIN_DELAY": str(self.delay)} if self.delay else {}
         drain = {"MODELFLOW_SERVE_DRAIN_TIMEOUT": str(self.drain)}
         return {**drain, **delay, **self.settings}
 
     def addresses(self, host: str) -> dict[str, str]:
-        """Returns where it listens, as the environment says it."""
+        """Returns the addresses of the server as environment variables."""
         grpc = "off" if self.grpc_port is None else f"{host}:{self.grpc_port}"
         return {"MODELFLOW_SERVE_HTTP": f"{host}:{self.http_port}", "MODELFLOW_SERVE_GRPC": grpc}
 
     @property
     def ports(self) -> dict[str, int]:
-        """Where it answers, by protocol."""
+        """The ports by protocol."""
         return {"http": self.http_port} | (
             {} if self.grpc_port is None else {"grpc": self.grpc_port}
         )
 
 
 def label_of(name: str) -> str:
-    """Returns a name as a label of DNS: lower-case letters, digits and ``-``.
+    """Returns a name as a DNS label: lower-case letters, digits and ``-``.
 
     Raises:
-        ConfigError: nothing is left of it.
+        ConfigError: no usable character remains.
     """
     label = re.sub(r"[^a-z0-9]+", "-", name.lower())[:_LONGEST].strip("-")
     if not label or not label[0].isalpha():
@@ -169,7 +171,7 @@ def label_of(name: str) -> str:
 
 
 def needs_of(graph: "Graph") -> Needs:
-    """Returns what a graph asks of the machine: every GPU that a node names, its largest batch."""
+    """Returns the needs of a graph: the number of its GPUs, and its largest batch."""
     devices = {device for node in graph.nodes.values() for device in node.devices}
     gpus = sum(device.kind == "cuda" for device in devices)
     batches = [node.settings.batch_size or 1 for node in graph.nodes.values()]

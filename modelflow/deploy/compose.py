@@ -1,21 +1,21 @@
-"""A file for Docker Compose."""
+"""Makes the file for Docker Compose."""
 
 from modelflow.deploy.application import Application
 from modelflow.deploy.image import health_check
 from modelflow.deploy.values import ABSENT, yaml_text
 
-_NOTE = """Other machines do not reach it: its ports are published at 127.0.0.1. Change that where
-they are to, and see that keys and TLS are on (--api-key-file, --tls-cert; deploy --mount)."""
+_NOTE = """Other machines cannot reach the server, because its ports are published at 127.0.0.1.
+To change this, use keys and TLS as well (--api-key-file, --tls-cert; deploy --mount)."""
 
 
 def compose_file(application: Application) -> str:
-    """Returns ``compose.yaml``: one container, which may do no more than it needs to."""
+    """Returns ``compose.yaml`` with one container that has only the necessary rights."""
     gpus = {"driver": "nvidia", "count": application.needs.gpus, "capabilities": ["gpu"]}
     reserved = {"resources": {"reservations": {"devices": [gpus]}}}
     service = {
         "build": ".",
         "image": application.image,
-        # Compose puts its own variables where a $ is.
+        # Compose replaces $NAME by its own variables, therefore $ is doubled.
         "environment": {
             key: value.replace("$", "$$") for key, value in application.environment.items()
         },

@@ -1,4 +1,4 @@
-"""A chart of Helm, whose templates are the objects of `kubernetes` with places for its values."""
+"""Makes a Helm chart whose templates are the objects of `kubernetes` with placeholders."""
 
 import json
 from typing import Any
@@ -14,7 +14,7 @@ _ANY: dict[str, Any] = {"type": "object"}
 
 
 def chart(application: Application) -> dict[str, str]:
-    """Returns the files of a chart, by their paths in it."""
+    """Returns the files of a chart, by their relative paths."""
     about = {
         "apiVersion": "v2",
         "name": application.name,
@@ -45,7 +45,7 @@ def _object(**properties: Any) -> dict[str, Any]:
 
 
 def _schema() -> dict[str, Any]:
-    """What values may be: a misspelt key is an error, and no default in silence."""
+    """Returns the schema of the values, which makes a misspelt key an error."""
     settings = {
         "type": "object",
         "required": ["MODELFLOW_SERVE_DRAIN_TIMEOUT"],
@@ -69,5 +69,5 @@ def _schema() -> dict[str, Any]:
         tolerations={"type": "array", "items": _ANY},
         affinity=_ANY,
     )
-    schema["properties"]["global"] = _ANY  # Helm's own, of charts around this one
+    schema["properties"]["global"] = _ANY  # set by Helm for charts that include this chart
     return {"$schema": "http://json-schema.org/draft-07/schema#", **schema}

@@ -1,4 +1,4 @@
-"""What an image of an application is built from, and texts with placeholders."""
+"""Makes the files from which an image is built, and fills texts with placeholders."""
 
 import json
 import shlex
@@ -9,31 +9,31 @@ from modelflow.deploy.application import USER, Application
 
 
 class _Text(string.Template):
-    """A text with ``@name`` where something is put in; ``@@`` is an ``@``."""
+    """A text with ``@name`` placeholders; ``@@`` is an ``@``."""
 
     delimiter = "@"
 
 
 def fill(name: str, /, **values: object) -> str:
-    """Returns a text of ``texts/``, with a value for each of its names.
+    """Returns a text of ``texts/`` with a value for each placeholder.
 
     Raises:
-        KeyError: it has a name without a value.
+        KeyError: a placeholder has no value.
     """
     text = (files("modelflow.deploy") / "texts" / name).read_text(encoding="utf-8")
     return _Text(text).substitute(values)
 
 
 OWN_LOCK = "modelflow.lock"
-"""The file that says what of modelflow is installed."""
+"""The file with the requirement of modelflow."""
 
 _GPU_HINT = """
-# Its nodes run on a GPU: give a BASE with CUDA's libraries where your packages bring none of their
-# own (PyTorch's do), and start it with one: docker run --gpus all."""
+# The graph runs on a GPU: use a BASE with CUDA's libraries unless your packages contain them, as
+# PyTorch's do. Start the container with a GPU: docker run --gpus all."""
 
 
 def image_files(application: Application) -> dict[str, str]:
-    """Returns the files that an image is built from, beside the archive and its lock file."""
+    """Returns the files for building an image, without the archive and its lock file."""
     wheel = application.wheel
     dockerfile = fill(
         "Dockerfile",
@@ -62,9 +62,9 @@ def image_files(application: Application) -> dict[str, str]:
 
 
 def health_check(application: Application) -> list[str]:
-    """Returns the command that fails unless everything is loaded, inside a container."""
+    """Returns the command for inside a container that fails until everything is loaded."""
     how = "HTTPConnection", ""
-    if application.scheme == "https":  # of this machine: whose certificate it is does not matter
+    if application.scheme == "https":  # not verified, because it connects to its own machine
         how = "HTTPSConnection", ", context=__import__('ssl')._create_unverified_context()"
     program = (
         "import http.client as h, sys; "

@@ -1,6 +1,6 @@
-"""The objects of Kubernetes that serve an application: plain, and as templates of a chart.
+"""The Kubernetes objects that serve an application: plain, and as templates of a chart.
 
-Both are made here, so that what a chart gives with its own values is what stands in the manifests.
+One module makes both. A chart with its default values therefore gives the objects of the manifests.
 """
 
 from typing import Any, NamedTuple
@@ -9,30 +9,30 @@ from modelflow.deploy.application import LEAVING_SECONDS, USER, Application
 from modelflow.deploy.values import Values
 
 QUEUE_SERIES = "modelflow_node_queue_rows"
-"""The gauge of ``/metrics`` that pods are scaled by: the rows that wait for a node."""
+"""The gauge of ``/metrics`` by which pods are scaled: the rows in the queue of a node."""
 
 QUEUE_METRIC = "modelflow_queue_rows"
-"""What prometheus-adapter calls its sum over the nodes of a pod."""
+"""The name that prometheus-adapter gives to the sum over the nodes of a pod."""
 
-# Batches that may wait in each pod before there is to be another, and the least rows.
+# Batches that may wait in each pod before another pod is started, and the least rows.
 _BATCHES, _LEAST_ROWS = 2, 8
 
-# Seconds between two looks of the probes, and how often one may fail.
+# Seconds between two probes, and the number of failures that a probe allows.
 _PERIOD = 5
 _READY_FAILURES, _LIVE_FAILURES = 2, 6
 
 
 class Placed(NamedTuple):
-    """An object, and where it goes."""
+    """An object and its file."""
 
     file: str
     object: dict[str, Any]
     flag: str = ""
-    """The value that must be true for it to be there; ``""``: it always is."""
+    """The value that must be true for the object to exist. If empty, the object always exists."""
 
 
 def defaults(application: Application) -> dict[str, Any]:
-    """Returns what whoever deploys may want otherwise: the ``values.yaml`` of a chart."""
+    """Returns the values that a deployment may change: the ``values.yaml`` of a chart."""
     needs, (least, most) = application.needs, application.replicas
     limits: dict[str, Any] = {"memory": "2Gi"}
     if needs.gpus:
@@ -66,8 +66,8 @@ def objects(application: Application, values: Values) -> list[Placed]:
     """Returns the objects.
 
     Args:
-        application: What is deployed.
-        values: Where `defaults`, or what somebody has put in their place, come from.
+        application: The application.
+        values: The source of `defaults`, or of the values that replace them.
     """
     labels = {"app.kubernetes.io/name": application.name, "app.kubernetes.io/instance": values.name}
     config = _object("v1", "ConfigMap", values, labels, data=values.of("settings"))
@@ -84,7 +84,7 @@ def objects(application: Application, values: Values) -> list[Placed]:
 
 
 def adapter_rules() -> dict[str, Any]:
-    """Returns the values with which prometheus-adapter's chart gives the queue metric."""
+    """Returns the values with which prometheus-adapter's chart provides the queue metric."""
     return {
         "rules": {
             "custom": [
@@ -97,7 +97,7 @@ def adapter_rules() -> dict[str, Any]:
                         }
                     },
                     "name": {"matches": f"^{QUEUE_SERIES}$", "as": QUEUE_METRIC},
-                    # What waits in a replica of a remote node no pod of these can help with.
+                    # More of these pods would not shorten the queues in replicas of far nodes.
                     "metricsQuery": (
                         'sum(avg_over_time(<<.Series>>{<<.LabelMatchers>>,replica=""}[1m])) '
                         "by (<<.GroupBy>>)"
@@ -132,7 +132,7 @@ def _pod(application: Application, values: Values, labels: dict[str, Any]) -> di
         "prometheus.io/scheme": application.scheme,
         "prometheus.io/port": str(application.http_port),
         "prometheus.io/path": "/metrics",
-        "modelflow/settings": values.digest("settings"),  # other settings: other pods
+        "modelflow/settings": values.digest("settings"),  # changed settings restart the pods
     }
     drain = "settings.MODELFLOW_SERVE_DRAIN_TIMEOUT"
     secrets = [
@@ -184,7 +184,7 @@ def _container(application: Application, values: Values) -> dict[str, Any]:
         ],
         "envFrom": [
             {"configMapRef": {"name": values.name}},
-            # What is not for all to read; whoever deploys makes it.
+            # Secret variables, which the operator provides.
             {"secretRef": {"name": values.name, "optional": True}},
         ],
         "resources": values.of("resources"),
@@ -195,7 +195,7 @@ def _container(application: Application, values: Values) -> dict[str, Any]:
         },
         "readinessProbe": {**ready, "failureThreshold": _READY_FAILURES},
         "livenessProbe": {**live, "failureThreshold": _LIVE_FAILURES},
-        # Requests come until everybody knows that the pod leaves: it goes on until then.
+        # The pod continues to serve until all clients know that it leaves.
         "lifecycle": {"preStop": {"exec": {"command": ["python", "-c", wait]}}},
         "securityContext": {
             "allowPrivilegeEscalation": False,

@@ -1,4 +1,4 @@
-"""What each target of ``modelflow deploy`` is made of, and what to do with it."""
+"""The targets of ``modelflow deploy``: their files and their next commands."""
 
 import shlex
 from collections.abc import Callable, Mapping
@@ -21,9 +21,9 @@ class Target:
     """A way to deploy.
 
     Attributes:
-        files: Makes its texts.
-        next: The commands to give next, in the folder, one on each line.
-        is_replicated: There may be several of it.
+        files: Makes the texts.
+        next: The next commands to run in the folder, one on each line.
+        is_replicated: Whether the target supports several replicas.
     """
 
     files: Callable[[Application], Files]
@@ -47,7 +47,7 @@ def _chart(application: Application) -> Files:
 
 
 def _monitoring() -> Files:
-    note = "Values for the chart of prometheus-adapter: what the pods are scaled by."
+    note = "Values for the chart of prometheus-adapter: the metric by which the pods are scaled."
     return {"monitoring/prometheus-adapter.yaml": yaml_text(adapter_rules(), note=note)}
 
 
@@ -56,7 +56,7 @@ def _build(application: Application) -> str:
 
 
 def _push(application: Application) -> str:
-    """The image brought to where a cluster finds it."""
+    """Returns the commands that make the image available to a cluster."""
     push = f"docker push {application.image}"
     if "/" in application.image:
         return push
@@ -107,4 +107,4 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
         "helm": Target(_chart, _next_helm, is_replicated=True),
     }
 )
-"""By the name that the command line has for it."""
+"""The targets by their names on the command line."""

@@ -1,4 +1,4 @@
-"""YAML made of values: as they are, or as placeholders that a chart of Helm fills."""
+"""Writes YAML from values: plain, or as placeholders that a Helm chart fills."""
 
 import hashlib
 import json
@@ -12,30 +12,30 @@ from typing import Any
 import yaml
 
 ABSENT: Any = object()
-"""The value of a key that is not there."""
+"""The value of a missing key."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """What a template is to put in.
+    """A placeholder in a template.
 
     Attributes:
         text: The action, in its braces.
-        condition: When the key that has it is there; ``""``: always.
+        condition: The condition under which its key exists. If empty, the key always exists.
     """
 
     text: str
     condition: str = ""
 
 
-# Texts that Kubernetes and Helm read as numbers, or true and false, and PyYAML does not.
+# Texts that Kubernetes and Helm read as numbers or booleans, but PyYAML does not.
 _OTHERWISE = re.compile(r"[yYnN]|[-+]?[0-9_.]*[0-9][0-9_.]*([eE][-+]?[0-9_]+)?|0o[0-7_]+")
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes what stands at two places twice, without an anchor, and texts as all read them."""
+    """Writes repeated values twice, without anchors, and quotes ambiguous texts."""
 
-    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - whatever it is
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - true for any data
         return True
 
     def represent_str(self, data: str) -> yaml.ScalarNode:
@@ -51,11 +51,11 @@ def yaml_text(*documents: Any, note: str = "", condition: str = "") -> str:
 
     Args:
         documents: Lists, mappings, texts, numbers, and `Place`s among their values.
-        note: What stands above it, as a comment.
-        condition: An action of templates that must hold for there to be any; ``""``: always.
+        note: A comment for the top of the file.
+        condition: The condition under which a template has documents. If empty, it always has.
     """
     places: list[Place] = []
-    mark = f"PLACE_{secrets.token_hex(16)}_"  # stands in no value
+    mark = f"PLACE_{secrets.token_hex(16)}_"  # random, so no value contains it
     written = [_write(each, places, mark) for each in documents]
     text = yaml.dump_all(written, Dumper=_Dumper, sort_keys=False, width=100, allow_unicode=True)
 
@@ -70,7 +70,7 @@ def yaml_text(*documents: Any, note: str = "", condition: str = "") -> str:
 
 
 def _write(value: Any, places: list[Place], mark: str) -> Any:
-    """Leaves out the keys that are not there, and puts a token wherever a place is."""
+    """Returns the value without missing keys, and with a token for each placeholder."""
     if isinstance(value, Place):
         places.append(value)
         return f"{mark}{len(places) - 1}_HERE"
@@ -85,11 +85,11 @@ def _write(value: Any, places: list[Place], mark: str) -> Any:
 
 @dataclass(frozen=True)
 class PlainValues:
-    """The values that whoever deploys may want otherwise, as they are, by their path: ``a.b``.
+    """The changeable values of a deployment, by their path: ``a.b``.
 
     Attributes:
-        name: What the objects are called.
-        values: All of them.
+        name: The name of the objects.
+        values: All values.
     """
 
     name: str
@@ -100,28 +100,28 @@ class PlainValues:
         return reduce(lambda found, key: found[key], path.split("."), self.values)
 
     def plus(self, path: str, number: int) -> Any:
-        """Returns a number, given as text or not, and so many more."""
+        """Returns the sum of a number, also given as text, and ``number``."""
         return int(self.of(path)) + number
 
     def digest(self, path: str) -> Any:
-        """Returns a text that is another one when the value is."""
+        """Returns a text that changes with the value."""
         text = json.dumps(self.of(path), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
     def optional(self, path: str) -> Any:
-        """Returns a value, for a key that is not there where it is empty."""
+        """Returns a value, or `ABSENT` if the value is empty."""
         return self.of(path) or ABSENT
 
     def unless(self, flag: str, path: str) -> Any:
-        """Returns a value, for a key that is not there where the value of ``flag`` is true."""
+        """Returns a value, or `ABSENT` if the value of ``flag`` is true."""
         return ABSENT if self.of(flag) else self.of(path)
 
 
 class HelmValues:
-    """Places in a chart: what stands there is JSON, which is YAML as well, and of the right type.
+    """Placeholders of a chart, replaced by JSON, which is also YAML and keeps the type.
 
     Attributes:
-        name: What the objects are called.
+        name: The name of the objects.
     """
 
     name = Place("{{ .Release.Name | quote }}")
@@ -148,4 +148,4 @@ class HelmValues:
 
 
 Values = PlainValues | HelmValues
-"""Where the objects of Kubernetes have their values from."""
+"""The source of the values of Kubernetes objects."""

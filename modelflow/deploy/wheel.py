@@ -1,4 +1,4 @@
-"""The modelflow that runs, packed as a wheel again: an image installs it without any index."""
+"""Packs the running modelflow as a wheel for installation in an image without an index."""
 
 import base64
 import csv
@@ -9,16 +9,16 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path, PurePosixPath
 
 NAME = "modelflow-graph"
-# What installers add; the one that installs the wheel writes its own.
+# Files that installers write. The installer of the new wheel writes its own.
 _OF_INSTALLERS = frozenset(("INSTALLER", "RECORD", "REQUESTED", "direct_url.json"))
-_DATE = (1980, 1, 1, 0, 0, 0)  # the same files give the same wheel
+_DATE = (1980, 1, 1, 0, 0, 0)  # constant, so the same files give the same wheel
 
 
 def pack_wheel(folder: Path) -> Path | None:
-    """Writes the installed modelflow into a folder, as a wheel; returns its path.
+    """Writes the installed modelflow into a folder as a wheel, and returns its path.
 
-    None where it is installed in place of a clone (``pip install -e``): its files are elsewhere.
-    The form is that of the binary distribution format of PyPA's specifications.
+    Returns None for an installation from a clone (``pip install -e``), whose files are elsewhere.
+    The format is the binary distribution format of PyPA's specifications.
     """
     try:
         found = distribution(NAME)
@@ -45,7 +45,7 @@ def pack_wheel(folder: Path) -> Path | None:
 
 
 def _files(found: Distribution) -> dict[str, bytes]:
-    """Returns what was in the wheel; not the programs in ``bin``, which installers make anew."""
+    """Returns the files of the wheel without the programs in ``bin``, which installers create."""
     kept = {}
     for file in sorted(found.files or ()):
         if ".." in file.parts or file.suffix == ".pyc":

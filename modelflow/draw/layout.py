@@ -1,8 +1,8 @@
-"""Where the boxes and edges of a drawing are: layers from left to right, few crossings. Pure.
+"""Places the boxes and edges of a drawing in layers from left to right. Pure functions.
 
-An edge that passes over layers has a place of its own in each of them, among the boxes (a *lane*),
-so that it runs between boxes and never behind one. A box whose file says where it stands is there;
-its edges are drawn straight to it.
+The order within a layer keeps crossings few. An edge that passes over layers has a place of its own
+among the boxes of each layer (a *lane*). Edges therefore run between boxes and never behind a box.
+A box with a position in the graph file keeps this position, and its edges are drawn straight.
 """
 
 import itertools
@@ -16,7 +16,7 @@ from modelflow.draw.outline import Outline, OutlineEdge, OutlineNode
 Point = tuple[float, float]
 """x and y, in pixels."""
 Curve = tuple[Point, Point, Point, Point]
-"""A cubic Bézier curve: where it begins, what draws it at each end, where it ends."""
+"""A cubic Bézier curve: the start, two control points, and the end."""
 
 _LEAST_BEND = 24.0
 
@@ -26,9 +26,9 @@ class Wire:
     """An edge in the drawing.
 
     Attributes:
-        points: Where it begins, leaves its layer, passes others (in and out), enters the last one,
-            and ends.
-        label: The ports, where the nodes at the ends have several.
+        points: The start, the exit from its layer, the passed lanes (in and out), the entry into
+            the last layer, and the end.
+        label: The ports, if the nodes at the ends have several.
     """
 
     points: tuple[Point, ...]
@@ -36,21 +36,21 @@ class Wire:
 
     @property
     def middle(self) -> Point:
-        """Where its label stands: half-way, or half-way through the layers that it passes."""
+        """The position of the label: the middle of the wire, or of the passed layers."""
         half = len(self.points) // 2
         (x0, y0), (x1, y1) = self.points[half - 1], self.points[half]
         return (x0 + x1) / 2, (y0 + y1) / 2
 
     @property
     def curves(self) -> Iterator[Curve]:
-        """Its curves, each beginning where the one before ends, all level at their ends."""
+        """The curves, each from the end of the previous curve, and horizontal at their ends."""
         for (x0, y0), (x1, y1) in itertools.pairwise(dict.fromkeys(self.points)):
             bend = (x1 - x0) / 2 if y0 == y1 else max(_LEAST_BEND, (x1 - x0) / 2)
             yield (x0, y0), (x0 + bend, y0), (x1 - bend, y1), (x1, y1)
 
     @property
     def path(self) -> str:
-        """Its path as SVG has it."""
+        """The path in SVG syntax."""
         x, y = self.points[0]
         parts = [f"M{x:.1f} {y:.1f}"]
         for _, (x1, y1), (x2, y2), (x3, y3) in self.curves:
@@ -58,14 +58,14 @@ class Wire:
         return " ".join(parts)
 
 
-# Pixels. Widths of letters are those of a common sans-serif font.
+# Pixels. The width of letters is that of a common sans-serif font.
 LETTER, LINE = 7.2, 17.0
 GAP_ACROSS, GAP_DOWN, MARGIN = 56.0, 22.0, 18.0
 LEGEND = 34.0
 _LANE = 8.0
 _SWEEPS = 8
 
-# What stands in a layer: a box by its name, or the lane of an edge by the edge's place.
+# An item of a layer: a box by its name, or the lane of an edge by the index of the edge.
 _Slot = str | int
 Size = tuple[float, float]
 """Width and height."""
@@ -73,7 +73,7 @@ Size = tuple[float, float]
 
 @dataclass(frozen=True)
 class Box:
-    """A node in the drawing: its place, its lines of text, what decides its colour."""
+    """A node in the drawing: position, lines of text, and the kind that decides its colour."""
 
     name: str
     kind: str
@@ -86,12 +86,14 @@ class Box:
 
 @dataclass(frozen=True)
 class Layout:
-    """A whole drawing, in pixels; ``kinds`` are what the legend explains.
+    """A whole drawing, in pixels.
 
     Attributes:
-        boxes: A box a node, in their order.
-        wires: A wire an edge, in their order.
-        x, y: The upper left corner; 0, unless a box stands farther out.
+        boxes: One box for each node, in their order.
+        wires: One wire for each edge, in their order.
+        kinds: The kinds that the legend explains.
+        width, height: The size.
+        x, y: The upper left corner; negative if a box is left of or above the origin, else 0.
     """
 
     boxes: tuple[Box, ...]
@@ -103,7 +105,7 @@ class Layout:
     y: float = 0.0
 
     def at_origin(self) -> "Layout":
-        """Returns it with its upper left corner at 0, 0."""
+        """Returns the drawing with its upper left corner at 0, 0."""
         if not (self.x or self.y):
             return self
         boxes = tuple(replace(box, x=box.x - self.x, y=box.y - self.y) for box in self.boxes)
@@ -115,11 +117,11 @@ class Layout:
 
 
 def layout_of(outline: Outline, sizes: Mapping[str, Size] | None = None) -> Layout:
-    """Places the nodes in layers: each behind everything that feeds it.
+    """Places the nodes in layers, each node after all nodes that feed the node.
 
     Args:
-        outline: What is drawn.
-        sizes: How large each box is; None: as large as its text.
+        outline: The graph.
+        sizes: The size of each box. By default the size follows from its text.
     """
     nodes = {node.name: node for node in outline.nodes}
     sizes = sizes or {name: _size(node) for name, node in nodes.items()}
@@ -135,7 +137,7 @@ def layout_of(outline: Outline, sizes: Mapping[str, Size] | None = None) -> Layo
     tallest = max((_column_height(column) for column in heights), default=0.0)
     boxes: dict[str, Box] = {}
     lanes: dict[int, list[Point]] = {}
-    columns: dict[str, tuple[float, float]] = {}  # of each box: where its layer begins and ends
+    columns: dict[str, tuple[float, float]] = {}  # for each box: start and end of its layer
     x = MARGIN
     for layer, column in zip(layers, heights, strict=True):
         width = max(sizes[slot][0] for slot in layer if isinstance(slot, str))
@@ -174,7 +176,7 @@ def layout_of(outline: Outline, sizes: Mapping[str, Size] | None = None) -> Layo
 
 
 def _depths(outline: Outline) -> dict[str, int]:
-    """Returns the layer of each node; an edge of a loop that goes back counts for none."""
+    """Returns the layer of each node, without the back edges of loops."""
     sources: dict[str, list[str]] = {}
     for edge in outline.edges:
         sources.setdefault(edge.target, []).append(edge.source)
@@ -196,7 +198,7 @@ def _layers(outline: Outline, depth: Mapping[str, int]) -> list[list[_Slot]]:
 
 
 def _links(outline: Outline, depth: Mapping[str, int]) -> dict[_Slot, list[_Slot]]:
-    """Returns for each box and lane those in the layers beside it that it is connected to."""
+    """Returns for each box and lane its neighbours in the adjacent layers."""
     links: dict[_Slot, list[_Slot]] = {}
     for place, edge in enumerate(outline.edges):
         is_long = depth[edge.target] - depth[edge.source] > 1
@@ -205,14 +207,14 @@ def _links(outline: Outline, depth: Mapping[str, int]) -> dict[_Slot, list[_Slot
             links.setdefault(one, []).append(other)
             links.setdefault(other, []).append(one)
         if is_long:
-            links[place].append(place)  # its lane in the layer before
+            links[place].append(place)  # the lane of the same edge in the previous layer
     return links
 
 
 def _sort(
     layers: list[list[_Slot]], links: Mapping[_Slot, Sequence[_Slot]], *, backwards: bool
 ) -> None:
-    """Orders each layer by the mean place of its neighbours in the layers before it."""
+    """Orders each layer by the mean place of its neighbours in the previous layers."""
     places: dict[_Slot, float] = {}
     for layer in reversed(layers) if backwards else layers:
         means = {}
@@ -232,7 +234,7 @@ def _column_height(heights: Sequence[float]) -> float:
 
 
 class _Way(NamedTuple):
-    """The points of a wire that are not its ends' own: x where it leaves a layer and enters one."""
+    """The inner points of a wire: x of the exit from a layer, the lanes, x of the entry."""
 
     leaves: float
     lane: Sequence[Point]
@@ -242,9 +244,9 @@ class _Way(NamedTuple):
 def _wire(
     nodes: Mapping[str, OutlineNode], boxes: Mapping[str, Box], edge: OutlineEdge, way: _Way | None
 ) -> Wire:
-    """Returns a wire that is level as long as it is within a layer: boxes there may be wider.
+    """Returns a wire that is horizontal inside a layer, where other boxes may be wider.
 
-    Where it has no way between layers, it goes straight from port to port.
+    Without a way between layers the wire is straight from port to port.
     """
     source, target = boxes[edge.source], boxes[edge.target]
     outputs, inputs = nodes[edge.source].outputs, nodes[edge.target].inputs

@@ -1,7 +1,7 @@
-"""What is drawn of a graph: nodes with their ports and words, and the edges between them. Pure.
+"""The drawable contents of a graph: nodes with ports and texts, and edges. Pure functions.
 
-It holds nothing but texts, so that a picture can be made where the graph itself is not: of a flow
-in another process, whose snapshot brings it.
+An outline contains only texts. A picture can therefore be drawn without the graph, such as from the
+snapshot of a flow in another process.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 
 PORT = "port"
-"""The kind of a node that is one of the graph's own inputs or outputs."""
+"""The kind of a node that is an input or output of the graph."""
 
 
 @dataclass(frozen=True)
 class OutlineNode:
-    """A node as it is drawn.
+    """A node of a drawing.
 
     Attributes:
         name: Its name.
-        kind: What decides its colour: the kind of its device, or `PORT`.
-        lines: What stands in its box, the name first.
+        kind: The kind of its device, or `PORT`. It decides the colour.
+        lines: The lines of text in its box, beginning with the name.
         inputs: Its input ports, in order.
         outputs: Its output ports, in order.
-        position: Where the file says that its middle is; None: the layout chooses.
+        position: The middle of its box in the graph file. None lets the layout choose.
     """
 
     name: str
@@ -42,7 +42,7 @@ class OutlineNode:
 
 @dataclass(frozen=True)
 class OutlineEdge:
-    """An edge as it is drawn: from an output port to an input port."""
+    """An edge of a drawing, from an output port to an input port."""
 
     source: str
     output: str
@@ -52,12 +52,12 @@ class OutlineEdge:
 
 @dataclass(frozen=True)
 class Outline:
-    """A graph as it is drawn.
+    """A graph for drawing.
 
     Attributes:
-        name: The graph's.
-        nodes: In topological order.
-        edges: In the order of the file.
+        name: The name of the graph.
+        nodes: The nodes in topological order.
+        edges: The edges in the order of the file.
     """
 
     name: str = ""
@@ -66,7 +66,7 @@ class Outline:
 
     @classmethod
     def of(cls, graph: "Graph") -> Self:
-        """Takes it of a graph."""
+        """Returns the outline of a graph."""
         edges = (
             OutlineEdge(edge.source.node, edge.source.port, edge.target.node, edge.target.port)
             for edge in graph.edges
@@ -77,15 +77,15 @@ class Outline:
         return cls(graph.name, tuple(nodes), tuple(edges))
 
     def document(self) -> dict[str, Any]:
-        """Returns it as what JSON can hold; `read` is its inverse."""
+        """Returns the outline as a JSON object; `read` is the inverse."""
         return asdict(self)
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
-        """Takes it of what `document` has given.
+        """Returns the outline from the result of `document`.
 
         Raises:
-            KeyError, TypeError: it is damaged.
+            KeyError, TypeError: the document is damaged.
         """
         nodes = (
             OutlineNode(

@@ -1,4 +1,4 @@
-"""Pictures of a graph: SVG, DOT, Mermaid; coloured by device."""
+"""Draws a graph as SVG, DOT or Mermaid, coloured by device."""
 
 from collections.abc import Mapping
 from html import escape
@@ -12,7 +12,7 @@ from modelflow.graph.node import Role
 
 FORMATS = ("svg", "dot", "mermaid")
 
-# Fill and border by device; "port" is the graph's own input or output.
+# Fill and border by device; "port" is an input or output of the graph.
 COLOURS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {"port": ("#f1f3f5", "#868e96"), "cpu": ("#dbeafe", "#3b82f6"), "cuda": ("#dcfce7", "#22a55b")}
 )
@@ -24,11 +24,11 @@ def draw(graph: Graph, format: str = "svg") -> str:  # noqa: A002 - the field's 
     """Draws a graph.
 
     Args:
-        graph: What to draw.
+        graph: The graph.
         format: ``svg``, ``dot`` or ``mermaid``.
 
     Raises:
-        ConfigError: no such format.
+        ConfigError: the format is unknown.
     """
     if format == "dot":
         return _dot(graph)

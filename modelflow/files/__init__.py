@@ -1,1 +1,1 @@
-"""Files that units write and name; public, for units."""
+"""Writes and names files; a public package for units."""

@@ -1,4 +1,4 @@
-"""What JSON holds of a value: boxes as mappings, arrays as lists, bytes as the text that they are.
+"""Converts values to JSON: boxes to mappings, arrays to lists, bytes to their text.
 
 ``[Box(1, 2, 3, 4, 0.9, 0, "cat")]`` becomes ``[{"x": 1, "y": 2, ..., "label": "cat"}]``.
 """
@@ -12,55 +12,56 @@ import numpy as np
 import numpy.typing as npt
 
 _MAX_DEPTH = 64
-# In short, arrays of so many values, and texts of so many bytes, are whole in any case.
+# Limits of the short form: arrays up to so many values, and texts up to so many bytes, are whole.
 _MOST_VALUES = 4096
 _MOST_TEXT = 1 << 16
 
 
 def number_lists(array: "npt.NDArray[Any] | np.generic") -> Any:
-    """Returns an array as nested lists, where each float has the fewest digits that mean it.
+    """Returns an array as nested lists, where each float has the fewest unambiguous digits.
 
-    ``np.float32(0.1)`` becomes ``0.1``; its own ``tolist()`` gives ``0.10000000149011612``.
+    ``np.float32(0.1)`` becomes ``0.1``, but its own ``tolist()`` returns ``0.10000000149011612``.
 
     Args:
-        array: Of any type; one without axes, or a scalar of NumPy's, gives a single value.
+        array: An array of any type. Without axes, or for a NumPy scalar, the result is one value.
     """
     if array.dtype.kind == "f" and array.dtype.itemsize < 8:
         array = array.astype(np.str_).astype(np.float64)
-    elif array.dtype.char in "gG":  # longer than Python's own
+    elif array.dtype.char in "gG":  # longer than Python's floats
         array = array.astype(np.float64 if array.dtype.char == "g" else np.complex128)
     return array.tolist()
 
 
 def json_value(value: Any, depth: int = 0) -> Any:
-    """Returns a value as what JSON knows.
+    """Returns a value as JSON values.
 
     Args:
-        value: Numbers, texts, bytes, arrays, lists, mappings, named tuples, and what is made of
-            them.
-        depth: How deep it lies in a larger one.
+        value: Numbers, texts, bytes, arrays, lists, mappings, named tuples, or nested values of
+            these.
+        depth: The depth of the value in a larger value.
 
     Raises:
-        ValueError: it holds something else, bytes that are no UTF-8, or is nested too deeply.
+        ValueError: the value contains another type or bytes that are no UTF-8, or is nested too
+            deeply.
     """
     return _convert(value, _strict, depth)
 
 
 def show_value(value: Any, *, is_whole: bool = False) -> Any:
-    """Returns a value as a line of results holds it, for `json_line`.
+    """Returns a value as in a line of results, for `json_line`.
 
     Args:
         value: Any value.
-        is_whole: Large arrays as they are, bytes in base64.
+        is_whole: Whether to keep large arrays, and to write bytes in base64.
 
     Raises:
-        ValueError: it is nested too deeply.
+        ValueError: the value is nested too deeply.
     """
     return _convert(value, partial(_in_short, is_whole), 0)
 
 
 def is_in_short(value: Any) -> bool:
-    """Tells whether something of a value is left out unless it is shown whole."""
+    """Tells whether the short form of a value leaves parts out."""
     match value:
         case np.ndarray():
             return value.size > _MOST_VALUES
@@ -104,7 +105,7 @@ def _in_short(is_whole: bool, value: Any, depth: int) -> Any:
     is_numeric = value.dtype.kind in "iufb"
     if is_whole or value.size <= _MOST_VALUES:
         if is_numeric and type(value) is np.ndarray:
-            return value  # which `json_line` writes
+            return value  # written by `json_line`
         return _convert(number_lists(value), partial(_in_short, is_whole), depth)
     summary: dict[str, Any] = {"dtype": str(value.dtype), "shape": list(value.shape)}
     if is_numeric:
@@ -124,7 +125,7 @@ def _bytes(value: bytes, is_whole: bool) -> dict[str, Any]:
 
 
 def _text(value: bytes) -> str | None:
-    """Returns the text that bytes are; None: they are none, or long."""
+    """Returns bytes as text, or None if they are long or no printable text."""
     if len(value) > _MOST_TEXT:
         return None
     try:

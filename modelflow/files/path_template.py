@@ -1,4 +1,4 @@
-"""Paths made from a template and a buffer's meta, which cannot leave the template's folder."""
+"""Makes paths from a template and a buffer's meta, always inside the template's folder."""
 
 import re
 import string
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-# A width such as {index:999999999d} would be a way to use up memory.
+# A width such as {index:999999999d} could exhaust the memory.
 _SPEC = re.compile(r"[0<>^+,\-]{0,3}\d{0,3}(\.\d{1,2})?[dfgeEsxX]?\Z")
 _MAX_NAME = 200
 
@@ -18,7 +18,7 @@ class PathTemplate:
         """Reads the template.
 
         Raises:
-            ValueError: it is empty, or a field is not a plain name with a plain format.
+            ValueError: the text is empty, or a field is not a plain name with a plain format.
         """
         if not text:
             raise ValueError("option 'path': got an empty text; expected the path of a file")
@@ -39,10 +39,10 @@ class PathTemplate:
                 )
 
     def fill(self, values: Mapping[str, Any]) -> Path:
-        """Returns the path for these values; of a text only the last component of a path counts.
+        """Returns the path for these values; of a path in a value only the last part is used.
 
         Raises:
-            ValueError: a field has no value, or one that does not take its format.
+            ValueError: a field has no value, or its value does not fit its format.
         """
         filled = []
         for text, name, spec, _ in self._parts:
@@ -65,6 +65,6 @@ def _fill(name: str, spec: str, values: Mapping[str, Any]) -> str:
         text = format(value, spec)
     except ValueError as error:
         raise ValueError(f"path: got {value!r} for {{{name}:{spec}}} ({error})") from error
-    # The meta may come from a request: no value of it names another folder.
+    # The meta may come from a request. No value may name another folder.
     last = re.split(r"[/\\]", text)[-1].replace("\0", "")[:_MAX_NAME]
     return "_" if last in ("", ".", "..") else last

@@ -1,4 +1,4 @@
-"""Writing a file whole or not at all."""
+"""Writes a file completely or not at all."""
 
 import contextlib
 import os
@@ -12,20 +12,20 @@ from typing import BinaryIO
 
 from modelflow.errors import ConfigError
 
-# Bytes of its name that a draft keeps: a name has at most 255.
+# Bytes of the file's name that a draft keeps, because a name has at most 255 bytes.
 _MOST_NAME = 100
-# What a file is called until it is whole: .NAME.HEX.part
+# The name of a file until it is complete: .NAME.HEX.part
 _DRAFT = re.compile(r"\..*\.[0-9a-f]{12}\.part", re.DOTALL)
 
 
 def write_whole(path: Path, contents: bytes) -> None:
-    """Writes a file: readers see the one that was there before, or all of the new one.
+    """Writes a file; readers see the previous contents or the complete new contents.
 
-    Folders that are not there are made; where writing fails nothing is left, but where the process
-    is killed (see `remove_drafts`). Who may read and write a file that is there stays as it is.
+    Missing folders are made. If writing fails, no draft remains, unless the process was killed (see
+    `remove_drafts`). An existing file keeps its permissions.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     with whole_file(path) as file:
         file.write(contents)
@@ -33,10 +33,10 @@ def write_whole(path: Path, contents: bytes) -> None:
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """Opens a file to be written piece by piece, as `write_whole` writes one.
+    """Opens a file to write its contents in several pieces, as `write_whole` does.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f"{_draft_start(path)}{secrets.token_hex(6)}.part")
@@ -52,16 +52,17 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def remove_drafts(folder: Path, of: Path | None = None) -> None:
-    """Removes what `write_whole` had not finished in a folder when its process was killed.
+    """Removes the drafts that killed processes left in a folder.
 
-    Nobody else may write there meanwhile: what is being written looks the same.
+    No other process may write to the folder meanwhile, because the drafts of running processes look
+    the same.
 
     Args:
-        folder: Where they are.
-        of: Those of this file alone; None: of all.
+        folder: The folder of the drafts.
+        of: The file whose drafts are removed. By default all drafts are removed.
 
     Raises:
-        OSError: the folder cannot be read, or a draft not removed.
+        OSError: the folder cannot be read, or a draft cannot be removed.
     """
     for path in folder.iterdir():
         is_meant = of is None or path.name[: -len("0123456789ab.part")] == _draft_start(of)
@@ -74,10 +75,10 @@ def _draft_start(path: Path) -> str:
 
 
 def check_standard_output(option: str) -> None:
-    """Checks that standard output is there to take data.
+    """Checks that standard output is open.
 
     Raises:
-        ConfigError: it was closed when the program began (``>&-``).
+        ConfigError: standard output was closed when the program began (``>&-``).
     """
-    if getattr(sys.stdout, "name", "") == os.devnull:  # put there by `modelflow.__main__`
+    if getattr(sys.stdout, "name", "") == os.devnull:  # set by `modelflow.__main__`
         raise ConfigError(f"{option}: standard output is closed; give a file")

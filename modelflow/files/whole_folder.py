@@ -1,4 +1,4 @@
-"""Writing a folder whole or not at all."""
+"""Writes a folder completely or not at all."""
 
 import contextlib
 import fcntl
@@ -12,19 +12,20 @@ from pathlib import Path
 
 @contextlib.contextmanager
 def whole_folder(path: Path, *, is_forced: bool = False) -> Iterator[Path]:
-    """Gives a folder to write in, whose files take their places at the end of the block.
+    """Yields a draft folder whose files take their final places at the end of the block.
 
-    Where the block fails nothing of it is left; what a process left that was killed goes as well.
+    If the block fails, no file remains. Drafts of killed processes are removed as well.
 
     Args:
-        path: The place: nothing is there, or an empty folder, which stays the one that it is:
-            somebody may stand in it, or have mounted it. A link to one is taken for it.
-        is_forced: There may be one with files: those of the same names are replaced, each as a
-            whole, and the others stay.
+        path: The final path, which must be missing or an empty folder. An empty folder is kept,
+            because a process may use it as its current folder, or it may be a mount. A link to a
+            folder is treated as this folder.
+        is_forced: Whether to allow a folder with files. Files of the same names are replaced one by
+            one, each completely, and other files stay.
 
     Raises:
-        FileExistsError: there is something else; nothing is written.
-        OSError: it cannot be written.
+        FileExistsError: the path exists and is not allowed. Nothing is written.
+        OSError: the folder cannot be written.
     """
     is_there = path.is_dir()
     if not is_there and (path.exists() or path.is_symlink()):
@@ -32,7 +33,7 @@ def whole_folder(path: Path, *, is_forced: bool = False) -> Iterator[Path]:
     place = path.resolve()
     if not is_there:
         place.parent.mkdir(parents=True, exist_ok=True)
-    home = place if is_there else place.parent  # of the same file system as what is moved there
+    home = place if is_there else place.parent  # a rename requires the same file system
     _sweep(home, place.name)
     if is_there and not is_forced and any(place.iterdir()):
         raise FileExistsError(path)
@@ -50,7 +51,7 @@ def whole_folder(path: Path, *, is_forced: bool = False) -> Iterator[Path]:
 
 
 def _sweep(home: Path, name: str) -> None:
-    """Removes the drafts of a folder that nobody writes any more."""
+    """Removes the drafts of a folder that no process is writing."""
     pattern = re.compile(rf"\.{re.escape(name)}\.[0-9a-f]{{12}}\.part")
     for found in [each for each in home.iterdir() if pattern.fullmatch(each.name)]:
         with contextlib.suppress(OSError), _hold(found):
@@ -59,10 +60,10 @@ def _sweep(home: Path, name: str) -> None:
 
 @contextlib.contextmanager
 def _hold(draft: Path) -> Iterator[None]:
-    """Has others see that a draft is written, for as long as this process lives.
+    """Marks a draft as being written by this process, for other processes.
 
     Raises:
-        OSError: another process writes it.
+        OSError: another process is writing the draft.
     """
     held = os.open(draft, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
@@ -73,10 +74,10 @@ def _hold(draft: Path) -> Iterator[None]:
 
 
 def _merge(draft: Path, path: Path) -> None:
-    """Moves every file of one folder to its place in another."""
+    """Moves every file of one folder to the same relative path in another."""
     found = [file for file in sorted(draft.rglob("*")) if file.is_file()]
     places = [path / file.relative_to(draft) for file in found]
-    for place in places:  # before any is moved
+    for place in places:  # checks all paths before the first file is moved
         place.parent.mkdir(parents=True, exist_ok=True)
         if place.is_dir():
             raise FileExistsError(place)

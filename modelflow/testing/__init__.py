@@ -1,4 +1,4 @@
-"""Public test helpers: what the flow units of modelflow are tested with."""
+"""Public test helpers, with which modelflow tests its own flow units."""
 
 from modelflow.testing.check import check_flow_unit
 from modelflow.testing.run import read_unit, run_unit

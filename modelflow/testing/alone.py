@@ -1,10 +1,10 @@
-"""The graph in which a flow unit runs alone: an input before each of its ports, an output behind.
+"""Makes a graph that runs only one flow unit, with graph inputs and outputs at its ports.
 
-Of a collapse with the port "boxes"::
+For a collapse with the port "boxes"::
 
     to boxes -> stream:boxes -> UNIT:boxes -> from merged
 
-where "stream" is an expand that makes a stream of the list that it is given.
+where "stream" is an expand that makes a stream from the given list.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,12 +25,12 @@ _STREAM = "stream"
 
 
 def input_of(port: str) -> str:
-    """Returns the name of the graph's input before a port."""
+    """Returns the name of the graph's input for a port."""
     return f"to {port}"
 
 
 def output_of(port: str) -> str:
-    """Returns the name of the graph's output behind a port."""
+    """Returns the name of the graph's output for a port."""
     return f"from {port}"
 
 
@@ -45,13 +45,13 @@ def graph_of(
 
     Args:
         spec: The unit.
-        ports: Its inputs that are connected.
-        device: Where it runs.
+        ports: The connected inputs.
+        device: The kind of its device.
         options: Its options.
-        batch_size: Most buffers of a call; None: the unit's own default.
+        batch_size: The most buffers of a call. The default is the unit's own default.
 
     Raises:
-        ConfigError: the options do not fit.
+        ConfigError: the options are wrong.
     """
     ports, unit = tuple(ports), spec.name
     settings = NodeSettings(batch_size=batch_size, threads=1)
@@ -75,7 +75,7 @@ def graph_of(
 
 
 class _Stream(FlowUnit):
-    """Makes a stream of the list of buffers that each input holds."""
+    """Makes a stream from the list of buffers in each input."""
 
     def process(self, ctx: Context) -> None:
         for port, (whole,) in ctx.inputs.items():

@@ -1,4 +1,4 @@
-"""Checking that a flow unit keeps the contract that the runtime builds on."""
+"""Checks that a flow unit keeps the rules on which the runtime depends."""
 
 import copy
 import threading
@@ -13,7 +13,7 @@ from modelflow.testing.run import run_unit, run_unit_for
 from modelflow.unit.kind import Condition, Expand, Loop, Normal
 from modelflow.unit.spec import FlowUnitSpec
 
-# Kinds whose rows do not depend on one another: the same comes out of a batch and one by one.
+# Kinds with independent rows: a batch and single rows have the same results.
 _BY_ROW = (Normal, Condition, Expand, Loop)
 
 
@@ -24,22 +24,26 @@ def check_flow_unit(
     device: str = "cpu",
     **options: Any,
 ) -> None:
-    """Checks that a unit keeps the contract that the runtime builds on.
+    """Checks that a unit keeps the rules on which the runtime depends.
 
-    That ports and options are documented; that an unknown, a missing and an unfit option are
-    refused by name; that outputs are what its kind may give, in the order of the inputs, the same
-    in a batch and one by one (where rows do not depend on one another), and for a second time; that
-    inputs are left as they were; that a unit which failed goes on with good data and closes; and
-    that no thread is left.
+    The rules:
+
+    - Ports and options are documented.
+    - An unknown, a missing and an unsuitable option are refused by name.
+    - Outputs are allowed for the kind of the unit, and in the order of the inputs.
+    - A second run has the same outputs. So do single rows, if the rows are independent.
+    - Inputs do not change.
+    - After a failure the unit processes good data, and it closes.
+    - No thread remains.
 
     Args:
         spec: The unit's description.
-        inputs: Input port -> at least two items that the unit works with; None for a source.
+        inputs: Input port -> at least two items that the unit can process; None for a source.
         device: The kind of device.
-        options: Options that fit the items; of a source: that make it end.
+        options: Options that fit the items. For a source they must make it end.
 
     Raises:
-        AssertionError: naming what the unit does not keep.
+        AssertionError: the unit breaks a rule, which the message names.
     """
     threads = set(threading.enumerate())
     _check_documented(spec)
@@ -124,7 +128,7 @@ def _check_batches(
 def _check_goes_on(
     spec: FlowUnitSpec, inputs: Mapping[str, Sequence[Any]], device: str, options: Mapping[str, Any]
 ) -> None:
-    """Calls with something that is no data, then with data again; closing must do no harm."""
+    """Calls the unit with invalid data and then with valid data, and closes the unit."""
     size = len(next(iter(inputs.values())))
     strange = {port: [object() for _ in range(size)] for port in inputs}
     found, again = run_unit_for(spec, [strange, _copy_input(inputs)], device, options)

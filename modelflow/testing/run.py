@@ -1,4 +1,4 @@
-"""Running one flow unit by itself, as a graph does, bounded where it would go on."""
+"""Runs one flow unit in a graph of its own, with a limit for calls without input."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,10 +20,10 @@ from modelflow.unit.unit import Context, FlowUnit
 
 
 def limit_calls(spec: FlowUnitSpec, device: str, max_calls: int) -> FlowUnitSpec:
-    """Returns the spec of the same unit on one device, called at most so often by itself.
+    """Returns the spec of the same unit on one device, with a limit for calls without input.
 
-    A source is over after ``max_calls`` calls, a stream unit is given that many events. Neither is
-    waited for: an event comes at once, whatever its delay, and `hold` holds nothing.
+    A source ends after ``max_calls`` calls, and a stream unit gets at most that many events. There
+    are no waits: an event comes at once in spite of its delay, and `hold` has no effect.
     """
     if not isinstance(spec.kind, Source | Stream):
         return spec
@@ -37,7 +37,7 @@ def limit_calls(spec: FlowUnitSpec, device: str, max_calls: int) -> FlowUnitSpec
 
 
 class _Bounded:
-    """The ``process`` of a unit, which counts."""
+    """A counting wrapper of the ``process`` of a unit."""
 
     def __init__(self, process: Callable[[Context], object], max_calls: int) -> None:
         self._process = process
@@ -60,7 +60,7 @@ class _Bounded:
 Inputs = Mapping[str, Sequence[Any]]
 Outputs = dict[str, list[Buffer]]
 
-# Results wait for nobody who could read them meanwhile.
+# The results are read after the run. A bound would block the unit.
 _UNBOUNDED = 1 << 62
 
 
@@ -68,7 +68,7 @@ def read_unit(path: str | os.PathLike[str]) -> FlowUnitSpec:
     """Returns the description in a unit file (``NAME.toml``), for `run_unit`.
 
     Raises:
-        ConfigError: the file is wrong; every mistake is listed.
+        ConfigError: the file has mistakes. The error lists all of them.
     """
     return read_unit_file(Path(path), Registry().find)
 
@@ -81,28 +81,28 @@ def run_unit(
     max_calls: int = 10_000,
     **options: Any,
 ) -> Outputs:
-    """Opens a unit, runs it in a graph of its own for one session, and closes it.
+    """Opens a unit, runs one session in a separate graph, and closes the unit.
 
-    A batch larger than the unit's ``max_batch_size`` makes several calls. To a stream unit, and to
-    a collapse, the inputs are one whole stream. A loop is called once for each buffer.
+    A batch larger than the unit's ``max_batch_size`` makes several calls. A stream unit and a
+    collapse get the inputs as one whole stream. A loop is called once for each buffer.
 
     Args:
         spec: The unit's description.
-        inputs: Input port -> the batch: buffers, or plain data; None for a source, which is called
-            until it says that it is done.
-        device: The kind of device; the batch is moved there, and what is given to the host.
-        max_calls: How often a source, or a stream unit that sends itself events, is called at most.
+        inputs: Input port -> the batch: buffers, or plain data. None for a source, which is called
+            until it finishes.
+        device: The kind of device. The batch is moved to this device, and the results to the host.
+        max_calls: The most calls of a source, or of a stream unit that sends events to itself.
         options: The unit's options, as in a graph file.
 
     Returns:
-        Output port -> the buffers that left by it, in the order of the inputs; those that failed
-        carry an error. For a sink ``{"errors": [...]}`` with the buffers that failed.
+        Output port -> the emitted buffers, in the order of the inputs. Failed buffers have an
+        error. For a sink ``{"errors": [...]}`` with the failed buffers.
 
     Raises:
-        ConfigError: the options do not fit.
+        ConfigError: the options are wrong.
         KeyError: the unit has no such input.
         TypeError: ``spec`` is no description of a unit.
-        Exception: what the unit's ``open`` or ``close`` raised.
+        Exception: the unit's ``open`` or ``close`` raised this exception.
     """
     return run_unit_for(spec, [inputs or {}], device, options, max_calls)[0]
 
@@ -114,19 +114,19 @@ def run_unit_for(
     options: Mapping[str, Any],
     max_calls: int = 10_000,
 ) -> list[Outputs]:
-    """Does what `run_unit` does, for several sessions of one unit, one after the other."""
-    given: object = spec  # a name, or the unit itself, stands there easily
+    """Runs several sessions of a unit, each after the previous, as `run_unit` does."""
+    given: object = spec  # callers often pass a name or the unit itself
     if not isinstance(given, FlowUnitSpec):
         raise TypeError(
             f"run_unit: got {given!r:.60}; expected a FlowUnitSpec: the SPEC of a unit or of a "
-            "decorated function, or what read_unit gives"
+            "decorated function, or the result of read_unit"
         )
     _check_ports(spec, sessions[0])
-    spec.configure(options)  # its mistakes as they are, not as those of a graph
+    spec.configure(options)  # raises the unit's own errors, and not those of a graph
     most = max((len(values) for values in sessions[0].values()), default=1)
     batch_size = None if isinstance(spec.kind, Stream) else max(1, most)
     running = limit_calls(spec, device, max_calls)
-    if isinstance(spec.kind, Loop):  # nothing leads back here: each buffer leaves by one output
+    if isinstance(spec.kind, Loop):  # without a back edge each buffer leaves by one output
         running = replace(running, kind=Condition())
     graph = graph_of(running, sessions[0], device, options, batch_size)
     try:
@@ -134,7 +134,7 @@ def run_unit_for(
             return [_results(flow, spec, inputs) for inputs in sessions]
     except FlowFailed as failure:
         first = failure.exceptions[0]
-        raise (first.__cause__ or first) from failure  # what the unit itself raised
+        raise (first.__cause__ or first) from failure  # the exception of the unit itself
 
 
 def _check_ports(spec: FlowUnitSpec, given: Inputs) -> None:
@@ -148,7 +148,7 @@ def _check_ports(spec: FlowUnitSpec, given: Inputs) -> None:
 
 
 def _results(flow: Flow, spec: FlowUnitSpec, inputs: Inputs) -> Outputs:
-    """Sends what one session is given, and returns what comes of it."""
+    """Sends the inputs of one session and returns its results."""
     if spec.is_source:
         flow.wait()
         (source,) = flow.scheduler.sources
@@ -174,7 +174,7 @@ def _receive(stream: StreamIO, output: str) -> Iterator[Buffer]:
 
 
 def _fail(error: Exception) -> Buffer:
-    assert isinstance(error, FlowUnitError)  # as everything that comes from a unit
+    assert isinstance(error, FlowUnitError)  # every error from a unit is one
     return Buffer.from_error(error)
 
 

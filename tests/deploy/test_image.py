@@ -45,7 +45,7 @@ def test_ports_and_times_are_those_of_the_application():
     assert "EXPOSE 9000\n" in text
     assert "MODELFLOW_SERVE_DRAIN_TIMEOUT=5\n" in text
     assert "MODELFLOW_SERVE_DRAIN_DELAY=3 " in text
-    assert "give it 11 seconds" in text
+    assert "allow 11 seconds" in text
 
 
 @pytest.mark.parametrize("wheel", ["", "modelflow_graph-1.2.3-py3-none-any.whl"])
@@ -133,5 +133,5 @@ def test_pip_fetches_nothing_that_the_lock_file_does_not_name():
     ],
 )
 def test_a_version_that_pip_would_read_otherwise_is_refused(changes):
-    with pytest.raises(ConfigError, match="expected what pip reads"):
+    with pytest.raises(ConfigError, match="expected a version and extras that pip accepts"):
         image_files(application(**changes))
