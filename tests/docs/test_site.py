@@ -49,7 +49,7 @@ def test_every_public_name_is_in_the_reference(site):
 def test_a_method_is_described_with_its_arguments_and_errors():
     page = (ROOT / "docs" / "reference" / "python.md").read_text()
     infer = page[page.index("#### Flow.infer\n") : page.index("#### Flow.ainfer\n")]
-    assert "Sends one request in a session of its own" in infer
+    assert "Sends a request in a session of its own" in infer
     assert "timeout: float | None = None," in infer
     assert "- `DeadlineExceeded`: " in infer
 

@@ -95,7 +95,7 @@ class GraphText:
         for name, value in (("_edits", edits), ("_toml", toml), ("_meaning", meaning)):
             object.__setattr__(self, name, value)
 
-    # -- what it says ---------------------------------------------------------------------------
+    # -- contents --------------------------------------------------------------------------------
 
     @property
     def nodes(self) -> Mapping[str, Mapping[str, Any]]:
@@ -334,7 +334,7 @@ class GraphText:
             edited = self
         return edited.set(node, "deviceid", 0) if "deviceid" in edited.nodes[node] else edited
 
-    # -- what is there --------------------------------------------------------------------------
+    # -- statements -----------------------------------------------------------------------------
 
     def _node(self, name: str) -> str:
         if name not in self.nodes:

@@ -279,7 +279,7 @@ class TomlEdits:
         is_ended = not place or self._text[place - 1] == "\n"
         return Splice(place, place, lines if is_ended else "\n" + lines)
 
-    # -- what is there --------------------------------------------------------------------------
+    # -- statements -----------------------------------------------------------------------------
 
     def _list(self, name: str) -> list[Mapping[str, Any]]:
         found = self.value((name,)) or []
