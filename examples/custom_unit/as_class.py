@@ -15,15 +15,15 @@ GRAPH = Path(__file__).with_name("graph.toml")
 
 @dataclass(frozen=True)
 class PixelateOptions:
-    """The options of ``pixelate``: a wrong one is found before anything runs."""
+    """The options of ``pixelate``. An invalid option is found before anything runs."""
 
     block: int = modelflow.option(16, help="Side of a block in pixels.", minimum=1)
 
 
 class Pixelate(modelflow.FlowUnit):
-    """Coarsens images; keeps the index arrays of the last size that it has seen.
+    """Coarsens images, and keeps the index arrays of the last image size.
 
-    Every worker thread has an instance of its own, so that this needs no lock.
+    No lock is needed, because every worker thread has an instance of its own.
     """
 
     SPEC = modelflow.FlowUnitSpec(
@@ -42,7 +42,7 @@ class Pixelate(modelflow.FlowUnit):
         self._size = (0, 0)
 
     def process(self, ctx: modelflow.Context) -> None:
-        """Gives one image for each, in order."""
+        """Emits one image for each input, in order."""
         ctx.emit_each(self._pixelate)
 
     def _pixelate(self, image: modelflow.Buffer) -> npt.NDArray[Any]:

@@ -1,4 +1,4 @@
-"""The service as many begin: each request decodes, resizes and runs the model alone."""
+"""The usual first version: each request decodes, resizes and runs the model separately."""
 
 import os
 from pathlib import Path

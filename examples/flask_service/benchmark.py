@@ -1,4 +1,4 @@
-"""Loads the three services in turn with concurrent clients that check every answer.
+"""Measures the three services under load, with concurrent clients that check every answer.
 
 python make_model.py && python benchmark.py [--clients 8] [--requests 200] [--rounds 3]
 """
@@ -24,7 +24,7 @@ from sklearn.datasets import load_sample_images
 HERE = Path(__file__).resolve().parent
 SERVICES = ("baseline", "with_model", "with_flow")
 
-# Starts a program that the kernel ends when this one ends, also when it is killed.
+# Starts a program that the kernel ends together with this process, even after a kill.
 LAUNCH = """import ctypes, os, signal, sys
 ctypes.CDLL(None).prctl(1, signal.SIGTERM)
 if os.getppid() == int(sys.argv[1]):  # else it has ended before it was asked for
@@ -32,7 +32,7 @@ if os.getppid() == int(sys.argv[1]):  # else it has ended before it was asked fo
 
 
 class Service:
-    """One of the services as a process of its own, on a free port of 127.0.0.1."""
+    """A service in a separate process, on a free port of 127.0.0.1."""
 
     def __init__(self, name: str, model: Path) -> None:
         with socket.socket() as free:
@@ -51,7 +51,7 @@ class Service:
         )
 
     def __enter__(self) -> "Service":
-        # Reading its log ends the wait at once if the service ends; the log says when it serves.
+        # The log reports when the service runs. Reading the log also notices its end at once.
         assert self.process.stderr is not None
         log = []
         try:
@@ -74,7 +74,7 @@ class Service:
         self._drain.join()
 
     def processor_time(self) -> float:
-        """Returns the seconds that the service has had of the processors (Linux; else NaN)."""
+        """Returns the processor time of the service in seconds (on Linux; otherwise NaN)."""
         try:
             text = Path(f"/proc/{self.process.pid}/stat").read_text()
         except FileNotFoundError:
@@ -106,7 +106,7 @@ class Service:
 
 
 def photographs() -> list[bytes]:
-    """Two real photographs and parts of them, as JPEGs."""
+    """Returns two real photographs and parts of them, as JPEGs."""
     return [
         cv2.imencode(".jpg", part[:, :, ::-1])[1].tobytes()
         for photo in load_sample_images().images
@@ -115,7 +115,7 @@ def photographs() -> list[bytes]:
 
 
 def load(service: Service, jpegs: list[bytes], expected: list[dict], options) -> dict:
-    """Sends requests from concurrent clients; returns requests/s, and times in milliseconds."""
+    """Sends requests from concurrent clients, and returns requests/s and times in milliseconds."""
     times: list[float] = []
     wrong: list[object] = []
 
@@ -167,7 +167,7 @@ def main() -> None:
     jpegs, expected = photographs(), []
     found: dict[str, list[dict]] = {name: [] for name in SERVICES}
     for number in range(options.rounds):
-        for name in SERVICES:  # in turn: A B C A B C
+        for name in SERVICES:  # alternating: A B C A B C
             with Service(name, options.model) as service:
                 connection = service.connection()
                 answers = [service.classify(connection, jpeg) for jpeg in jpegs]  # also warms up

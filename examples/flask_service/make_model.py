@@ -1,8 +1,10 @@
-"""Makes the model that the three services share, with random weights (no download).
+"""Makes the model of the three services, with random weights (no download).
 
-python make_model.py                ResNet-50, as big and as slow as the real one
-python make_model.py --mobilenet    MobileNetV2, a tenth of the work
-python make_model.py --tiny         a few layers, for tests
+Examples::
+
+    python make_model.py                # ResNet-50, as big and as slow as the trained model
+    python make_model.py --mobilenet    # MobileNetV2, a tenth of the work
+    python make_model.py --tiny         # a few layers, for tests
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Step 2: the whole path is a graph, whose stages overlap; the handler only sends and receives."""
+"""Step 2: the whole path becomes a graph with overlapping stages."""
 
 import os
 from pathlib import Path

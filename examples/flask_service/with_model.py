@@ -1,4 +1,4 @@
-"""Step 1: the model's requests are merged into batches by ``modelflow.Model``."""
+"""Step 1: ``modelflow.Model`` merges the requests of the model into batches."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""An application in the style of ModelBox's Python SDK: only the import is modelflow's."""
+"""An application in the style of ModelBox's Python SDK, in which only the import differs."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ UNITS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "units")
 
 
 def mean_value(data_context):
-    """Gives the mean of each image, as text."""
+    """Emits the mean of each image as text."""
     for buffer in data_context.input("image"):
         text = f"{np.array(buffer).mean():.1f}"
         data_context.output("text").push_back(modelbox.Buffer(modelbox.Device(), text))
@@ -20,7 +20,7 @@ def mean_value(data_context):
 
 
 def build_graph():
-    """Input -> image_decoder -> brightness -> mean_value -> output."""
+    """Returns the graph input -> image_decoder -> brightness -> mean_value -> output."""
     desc = modelbox.FlowGraphDesc()
     desc.set_drivers_dir([UNITS])
     desc.set_queue_size(32)
@@ -36,14 +36,14 @@ def build_graph():
 
 
 def jpegs():
-    """Three pictures, each of one grey."""
+    """Yields three pictures, each of one grey."""
     for grey in (40, 120, 200):
         image = np.full((48, 64, 3), grey, np.uint8)
         yield cv2.imencode(".jpg", image)[1].tobytes()
 
 
 def by_stream(flow):
-    """Sends and receives a buffer at a time."""
+    """Sends and receives one buffer at a time."""
     stream = flow.create_stream_io()
     for data in jpegs():
         stream.send("input", data)

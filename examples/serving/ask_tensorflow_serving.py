@@ -1,4 +1,4 @@
-"""Asks as a program does that was written for TensorFlow Serving's REST API.
+"""A client for TensorFlow Serving's REST API, used with modelflow.
 
 python ask_tensorflow_serving.py [--server http://127.0.0.1:8501]
 """
@@ -14,7 +14,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def main() -> None:
-    """Asks which digits two pictures show, and how two texts sound."""
+    """Classifies two pictures of digits, and the sentiment of two texts."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--server", default="http://127.0.0.1:8501")
     server = parser.parse_args().server
@@ -23,7 +23,7 @@ def main() -> None:
     body = {"instances": [{"b64": seven}, {"b64": seven}]}
     answer = requests.post(f"{server}/v1/models/digit:predict", json=body, timeout=30)
     answer.raise_for_status()
-    for text in answer.json()["predictions"]:  # what is no array comes as a text that holds JSON
+    for text in answer.json()["predictions"]:  # results other than arrays are JSON in a text
         (best,) = json.loads(text)
         print(f"digit {best['class']}, {best['score']:.3f}")
 

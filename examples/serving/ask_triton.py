@@ -1,4 +1,4 @@
-"""Asks as a program does that was written for Triton: over HTTP, or with --grpc over gRPC.
+"""A client for Triton, used with modelflow over HTTP, or over gRPC with --grpc.
 
 python ask_triton.py [--server 127.0.0.1:8501]
 python ask_triton.py --grpc [--server 127.0.0.1:8500]
@@ -16,7 +16,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def main() -> None:
-    """Asks for the shapes in two copies of a picture."""
+    """Finds the shapes in two copies of a picture."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--server")
     parser.add_argument("--grpc", action="store_true")

@@ -1,1 +1,1 @@
-"""Templates that new flow units, graphs and applications are made of."""
+"""Templates of new flow units, graphs and applications."""

@@ -1,7 +1,8 @@
-"""Templates of new units, graphs and applications: folders of files below ``templates/``.
+"""Writes new units, graphs and applications from templates, folders below ``templates/``.
 
-``@NAME@`` in a file, or in its name, stands for the name of what is new, and ``@CLASS@`` for that
-of its class. The suffix ``.tmpl`` is left out: with it, no tool takes a template for Python.
+In files and file names ``@NAME@`` stands for the name of the new unit, graph or application, and
+``@CLASS@`` for the name of its class. The suffix ``.tmpl`` is removed. It prevents that tools treat
+a template as Python.
 """
 
 import keyword
@@ -34,7 +35,7 @@ TEMPLATES: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
         },
     }
 )
-"""What can be begun, the templates of each, and the folders that make one up, the last on top."""
+"""The kinds of new things, their templates, and the folders of each, the last with precedence."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
 
@@ -45,7 +46,7 @@ def read_template(what: str, template: str, name: str) -> dict[PurePath, str]:
     Args:
         what: A key of `TEMPLATES`.
         template: One of its templates.
-        name: Of what is new.
+        name: The name of the new unit, graph or application.
 
     Raises:
         ConfigError: no template has that name.
@@ -69,19 +70,19 @@ def read_template(what: str, template: str, name: str) -> dict[PurePath, str]:
 
 
 def write_template(what: str, template: str, name: str, folder: Path) -> list[Path]:
-    """Writes a new unit, graph or application; where a file cannot be written, none is left.
+    """Writes a new unit, graph or application; if a write fails, no file remains.
 
     Args:
         what: A key of `TEMPLATES`.
         template: One of its templates.
         name: Lower-case letters, digits and ``_``.
-        folder: Where a graph, or the folder of a unit or an application, is made.
+        folder: The folder for a graph, or for the folder of a unit or an application.
 
     Returns:
         The files.
 
     Raises:
-        ConfigError: the name is bad, no template has that name, or a file is there already.
+        ConfigError: the name is invalid, no template has that name, or a file already exists.
     """
     if not _NAME.match(name) or keyword.iskeyword(name):
         raise ConfigError(

@@ -1,7 +1,7 @@
 """Makes ``frozen_graph.pb``, the model of ``image_classify.toml``, with random weights.
 
-``--tiny`` makes a stand-in that has the same ports and takes no time: the mean colour of the image
-and one dense layer. The weights are the same at each run.
+With ``--tiny`` it makes a small stand-in with the same ports in no time: the mean colour of the
+image and one dense layer. The weights are the same in each run.
 """
 
 import argparse
@@ -35,13 +35,13 @@ def main() -> None:
 
 
 def tiny() -> Network:
-    """Returns the stand-in."""
+    """Returns the small stand-in."""
     weights = np.random.default_rng(SEED).normal(0, 0.1, (3, CLASSES)).astype(np.float32)
     return lambda images: tf.linalg.matmul(tf.reduce_mean(images, axis=(1, 2)), weights)
 
 
 def resnet_101() -> Network:
-    """Returns Keras's ResNet-101, its variables as constants."""
+    """Returns Keras's ResNet-101 with its variables as constants."""
     tf.keras.utils.set_random_seed(SEED)
     model = tf.keras.applications.ResNet101(
         weights=None, classes=CLASSES, classifier_activation=None
@@ -67,7 +67,7 @@ def write(path: Path, network: Network) -> None:
     with tf.Graph().as_default() as graph:
         images = tf.compat.v1.placeholder(tf.float32, SHAPE, INPUT)
         tf.nn.softmax(network(images), name=OUTPUT)
-    # The placeholder of the function that was imported is left over.
+    # The placeholder of the imported function is not needed any more.
     kept = tf.compat.v1.graph_util.extract_sub_graph(graph.as_graph_def(), [OUTPUT])
     path.write_bytes(kept.SerializeToString())
 

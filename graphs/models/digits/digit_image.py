@@ -1,4 +1,4 @@
-"""The first unit of ``mnist_http.toml``: the image of a request."""
+"""The first unit of ``mnist_http.toml``, which reads the image of a request."""
 
 import base64
 import binascii
@@ -10,10 +10,10 @@ _IMAGES = (b"\x89PNG", b"\xff\xd8", b"RIFF", b"BM", b"II*\0", b"MM\0*")
 
 
 class DigitImage(FlowUnit):
-    """Gives the bytes of an encoded image."""
+    """Emits the bytes of an encoded image."""
 
     def process(self, ctx: Context) -> None:
-        """Reads each body by itself; one that holds no image fails alone."""
+        """Reads each body separately. A body without an image fails alone."""
         ctx.emit_each(_image)
 
 

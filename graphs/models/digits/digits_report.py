@@ -7,14 +7,14 @@ from typing import Any
 from modelflow import Context, FlowUnit
 
 _NEXT = """next: modelflow check -v digits      the plan: threads, batches, queues
-      modelflow doctor digits        what limits it
+      modelflow doctor digits        the bottleneck
       modelflow serve digit          the same network as a server
       modelflow init my_app          an application of your own
 """
 
 
 class DigitsReport(FlowUnit):
-    """Prints ``0042_7.png 7 0.998`` for the first files, and the accuracy when it closes.
+    """Prints ``0042_7.png 7 0.998`` for the first files, and the accuracy at the end.
 
     A file's name has the true digit after the underscore. Files with other names are printed, and
     do not count for the accuracy. Give the node one thread, to keep the lines in order.

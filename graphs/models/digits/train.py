@@ -1,4 +1,4 @@
-"""Trains the digits network and writes the files beside it: ``saved_model/`` and ``samples/``.
+"""Trains the digits network and writes ``saved_model/`` and ``samples/`` in its own folder.
 
 Run it from any folder: ``python graphs/models/digits/train.py``. The same versions of the packages
 give the same weights.
@@ -21,17 +21,17 @@ HERE = Path(__file__).resolve().parent
 SEED = 7
 HELD_OUT = 360
 LARGEST = 300_000  # bytes of the SavedModel
-ENLARGED = 4  # samples are drawn at 32 x 32; the graph's resize gives the 8 x 8 pixels back
+ENLARGED = 4  # samples are drawn at 32 x 32; the graph resizes them to the original 8 x 8 pixels
 
 Array = npt.NDArray[Any]
 
 
 def main() -> None:
-    """Trains, checks and writes."""
+    """Trains and checks the network, and writes the files."""
     keras.utils.set_random_seed(SEED)
     tf.config.experimental.enable_op_determinism()
     digits = load_digits()
-    # The set counts ink from 0 to 16; images hold 0 to 255.
+    # The set has ink values from 0 to 16, images have 0 to 255.
     images = np.round(digits.images * 255 / 16).astype(np.uint8)[..., np.newaxis]
     numbers = np.arange(len(images))
     trained, held_out = train_test_split(
@@ -68,7 +68,7 @@ def make_network() -> keras.Model:
 
 
 def train(network: keras.Model, images: Array, labels: Array) -> None:
-    """Fits ``network``, which sees no held-out image."""
+    """Fits ``network`` without the held-out images."""
     network.compile(keras.optimizers.Adam(2e-3), "sparse_categorical_crossentropy")
     network.fit(images, labels, batch_size=64, epochs=60, verbose=0)
 

@@ -1,4 +1,4 @@
-"""Short reviews, made of parts: for training, and to see what the network has learned."""
+"""Short reviews, composed of parts, for training and for testing the network."""
 
 from collections.abc import Sequence
 
@@ -47,7 +47,7 @@ def _review(rng: np.random.Generator, is_pleased: bool) -> str:
     parts = [_opinion(rng, is_pleased) for _ in range(rng.integers(1, 4))]
     if rng.random() < 0.4:
         parts.append(_one(rng, _NEUTRAL))
-    if len(parts) > 1 and rng.random() < 0.25:  # one voice against the others
+    if len(parts) > 1 and rng.random() < 0.25:  # one opinion against the others
         parts = [_opinion(rng, not is_pleased), "but", *(_opinion(rng, is_pleased) for _ in "123")]
     else:
         rng.shuffle(parts)
@@ -59,7 +59,7 @@ def _opinion(rng: np.random.Generator, is_pleased: bool) -> str:
     kind = rng.random()
     if kind < 0.25:
         return f"i {_word(rng, _VERBS[is_pleased])} the {subject}"
-    if kind < 0.45:  # the other word, turned round
+    if kind < 0.45:  # the opposite word, negated
         return f"the {subject} was not {_word(rng, _ADJECTIVES[not is_pleased])}"
     word = _word(rng, _ADJECTIVES[is_pleased])
     return f"the {subject} was {_one(rng, _DEGREES)}{word}"

@@ -1,8 +1,9 @@
-"""Trains the network of ``sentiment.toml`` and writes it and its vocabulary beside this file.
+"""Trains the network of ``sentiment.toml`` and writes the model and its vocabulary.
 
 python graphs/models/sentiment/train.py
 
-Needs modelflow-graph[tensorflow]. The same versions of the packages give the same weights.
+The files are written next to this script. Needs modelflow-graph[tensorflow]. The same versions of
+the packages give the same weights.
 """
 
 import re
@@ -18,14 +19,14 @@ from modelflow import Flow
 
 HERE = Path(__file__).resolve().parent
 VOCABULARY = HERE / "vocabulary.txt"
-# Words, and tokens of a text: as in the graph.
+# The pattern of a word, and the tokens of a text, as in the graph.
 WORD, LENGTH = r"[^\W_]+(?:'[^\W_]+)?", 48
 SEED = 7
 TRAINED, HELD_OUT = 12_000, 2_000
 
 
 def main() -> None:
-    """Trains, checks and writes."""
+    """Trains and checks the network, and writes the files."""
     keras.utils.set_random_seed(SEED)
     tf.config.experimental.enable_op_determinism()
     texts, moods = reviews(TRAINED + HELD_OUT, SEED)
@@ -47,7 +48,7 @@ def main() -> None:
 
 
 def tokens_of(texts: list[str]) -> np.ndarray:
-    """Returns the texts as numbers, made by the unit that makes them in the graph: (N, 48)."""
+    """Returns the texts as token ids (N, 48), made by the unit that the graph uses."""
     graph = f"""digraph {{
         text [type=input]
         tokenize [flowunit=text_vectorize, path="{VOCABULARY}", max_length={LENGTH},
@@ -62,7 +63,8 @@ def tokens_of(texts: list[str]) -> np.ndarray:
 def make_network(words: int) -> keras.Model:
     """Returns the network: int32 (N, 48) -> probabilities float32 (N, 2).
 
-    Pairs of neighbours are seen together, for "not good"; what fills up gives nothing.
+    The convolution combines neighbouring words, to recognize "not good". The mean includes the
+    padding.
     """
     layers = keras.layers
     tokens = keras.Input((LENGTH,), dtype="int32", name="tokens")

@@ -19,7 +19,7 @@ _SPEED = ((3.1, 1.7), (-2.3, 2.9), (1.9, -2.6))  # pixels a frame
 def picture(number: int, width: int, height: int) -> tuple[Pixels, list[tuple[str, int, int]]]:
     """Returns frame ``number``, uint8 (height, width, 3) BGR, and each shape's name and centre.
 
-    The shapes bounce off the sides, each in a lane of its own, so that none hides another.
+    The shapes bounce off the sides. Each shape moves in its own lane, and none hides another.
     """
     image = np.full((height, width, 3), 30, np.uint8)
     lane = width // len(NAMES)
@@ -34,7 +34,7 @@ def picture(number: int, width: int, height: int) -> tuple[Pixels, list[tuple[st
 
 
 def _bounced(way: float, room: int) -> int:
-    """Gives where something is that has gone ``way`` between two walls, ``room`` apart."""
+    """Returns the position after ``way`` of a point that bounces between walls ``room`` apart."""
     inside = way % (2 * room)
     return round(inside if inside <= room else 2 * room - inside)
 
@@ -52,7 +52,7 @@ def write(path: Path, frames: int, width: int, height: int, encoder: str = "mpeg
 
 
 def main() -> None:
-    """Reads the command line and writes."""
+    """Parses the command line and writes the video."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("path", type=Path)
     parser.add_argument("--frames", type=int, default=100)

@@ -1,4 +1,4 @@
-"""The units of ``video_boxes.toml``: find shapes, make a stream of them, name them."""
+"""The units of ``video_boxes.toml``, which find shapes, make a stream of them, and name them."""
 
 from typing import Any
 
@@ -8,15 +8,15 @@ import numpy as np
 from modelflow import Buffer, Context, FlowUnit
 from modelflow.image import Box, read_box, read_boxes, read_image
 
-_LEAST_SIDE = 8  # pixels; what is smaller is noise
+_LEAST_SIDE = 8  # pixels; smaller regions are noise
 _MARGIN = 2
 
 
 class FindShapes(FlowUnit):
-    """Finds what stands out from the ground, by its brightness."""
+    """Finds regions that differ from the background in brightness."""
 
     def process(self, ctx: Context) -> None:
-        """Gives a list of boxes for each image."""
+        """Emits a list of boxes for each image."""
         ctx.emit_each(self._find)
 
     def _find(self, buffer: Buffer) -> list[Box]:
@@ -38,10 +38,10 @@ def _box(rect: Any, width: int, height: int) -> Box:
 
 
 class SplitShapes(FlowUnit):
-    """Makes one buffer a box of an image and its boxes."""
+    """Emits one buffer for each box of an image."""
 
     def process(self, ctx: Context) -> None:
-        """Gives the image, and one of its boxes, as often as there are boxes."""
+        """Emits the image together with each of its boxes."""
         (image,), (boxes,) = ctx.input("in_image"), ctx.input("in_region")
         found = read_boxes(boxes.data)
         ctx.emit([image] * len(found), "out_image")
@@ -49,10 +49,10 @@ class SplitShapes(FlowUnit):
 
 
 class NameShapes(FlowUnit):
-    """Makes one list of the boxes of an image, with the name and score of each."""
+    """Collects the boxes of an image in one list, with the name and score of each box."""
 
     def process(self, ctx: Context) -> None:
-        """Puts boxes and classes together again."""
+        """Combines the boxes with their classes."""
         boxes, classes = ctx.input("in_region"), ctx.input("in_class")
         named = []
         for box, best in zip(boxes, classes, strict=True):

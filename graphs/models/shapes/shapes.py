@@ -1,4 +1,4 @@
-"""Circles, squares and triangles: drawn for the video, and for training."""
+"""Draws circles, squares and triangles for the video and for training."""
 
 from typing import Any
 
@@ -17,8 +17,8 @@ def draw(image: Pixels, name: str, box: tuple[int, int, int], color: Any, angle:
         image: uint8 (H, W) or (H, W, 3).
         name: One of `NAMES`.
         box: x and y of the centre, and the radius of the circle around the shape, in pixels.
-        color: The colour, as OpenCV takes it.
-        angle: By how much it is turned, in degrees.
+        color: The colour in OpenCV's form.
+        angle: The rotation in degrees.
     """
     x, y, radius = box
     if name == "circle":

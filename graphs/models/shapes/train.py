@@ -1,4 +1,4 @@
-"""Trains the network that tells the shapes apart, and writes it beside this file: ``shapes.onnx``.
+"""Trains the network that classifies the shapes, and writes ``shapes.onnx`` in its own folder.
 
 python graphs/models/shapes/train.py
 """
@@ -18,7 +18,7 @@ SIDE = 24
 
 
 def samples(count: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns drawn shapes as a detector cuts them out: float32 (count, 1, 24, 24), and classes."""
+    """Returns drawn shapes as a detector crops them: float32 (count, 1, 24, 24), and classes."""
     rng = np.random.default_rng(seed)
     images = np.empty((count, 1, SIDE, SIDE), np.float32)
     classes = rng.integers(0, len(NAMES), count)
@@ -36,7 +36,7 @@ def samples(count: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def main() -> None:
-    """Trains, checks and writes."""
+    """Trains and checks the network, and writes the file."""
     torch.manual_seed(1)
     network = nn.Sequential(
         nn.Conv2d(1, 8, 3, padding=1),

@@ -9,12 +9,12 @@ class Pixelate(modelflow.FlowUnit):
     """Coarsens an image into blocks of one colour."""
 
     def open(self, config: modelflow.Config) -> None:
-        """Stores the options; raised here, an error stops the flow before it has begun."""
+        """Stores the options. An error here stops the flow before its start."""
         self.block = config.block
         if self.block < 1:
             message = f"block: got {self.block}; expected 1 or more"
             raise ValueError(message)
 
     def process(self, ctx: modelflow.Context) -> None:
-        """Gives one image for each, in order."""
+        """Emits one image for each input, in order."""
         ctx.emit_each(lambda image: coarsened(image.data, self.block))

@@ -12,11 +12,11 @@ flow = modelflow.Flow(Path(__file__).with_name("graph.toml"))
 
 @app.post("/colour")
 def colour():
-    """Answers with the graph's answer for the body, which is a picture."""
+    """Answers a request, whose body is a picture, with the output of the graph."""
     try:
         return jsonify(flow.infer(request.get_data(), timeout=10).data)
     except modelflow.FlowUnitError as error:
-        if isinstance(error.__cause__, ValueError):  # the picture's fault
+        if isinstance(error.__cause__, ValueError):  # the picture is invalid
             return jsonify(error=str(error.__cause__)), 400
         raise
 

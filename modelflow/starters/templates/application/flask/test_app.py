@@ -1,4 +1,4 @@
-"""The application, by Flask's own client."""
+"""Tests the application with Flask's own client."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ HERE = Path(__file__).resolve().parent
 
 @pytest.fixture(scope="module")
 def client():
-    """A client of the application, whose graph runs."""
+    """A client of the application with a running graph."""
     if not (HERE / "units" / "colour" / "colour.keras").exists():
         subprocess.run([sys.executable, "make_model.py"], cwd=HERE, check=True)
     from app import app, flow

@@ -1,4 +1,4 @@
-"""Asks the server for each picture: ``python client.py PICTURE...``."""
+"""Sends pictures to the server: ``python client.py PICTURE...``."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The server, and the client that asks it."""
+"""Tests the server with its client."""
 
 import subprocess
 import sys

@@ -1,6 +1,6 @@
-"""Trains the network of ``graph.toml`` and writes it beside its unit; a few seconds.
+"""Trains the network of ``graph.toml`` in a few seconds and writes the model of its unit.
 
-Put your own in its place: whatever Keras, TensorFlow, PyTorch (TorchScript) or ONNX has saved.
+Replace the model by your own, saved by Keras, TensorFlow, PyTorch (TorchScript) or as ONNX.
 """
 
 from pathlib import Path
@@ -13,7 +13,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def main() -> None:
-    """Trains on noise of each colour, and writes."""
+    """Trains on noise of each colour and writes the model."""
     keras.utils.set_random_seed(1)
     numbers = np.random.default_rng(1)
     classes = numbers.integers(0, 3, 2000)

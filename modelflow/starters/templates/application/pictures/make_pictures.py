@@ -1,4 +1,4 @@
-"""Writes some pictures to work on into ``pictures/``; one of them is none."""
+"""Writes sample pictures, and a file that is no picture, into ``pictures/``."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ BGR = {"blue": (200, 60, 40), "green": (50, 180, 70), "red": (40, 50, 210)}
 
 
 def main() -> None:
-    """Writes ten of each colour, 320 x 240, and a broken one."""
+    """Writes ten pictures of each colour, 320 x 240, and a broken file."""
     folder = HERE / "pictures"
     folder.mkdir(exist_ok=True)
     numbers = np.random.default_rng(2)

@@ -1,6 +1,6 @@
-"""Trains the network of ``graph.toml`` and writes it, its words and some texts; a few seconds.
+"""Trains the network of ``graph.toml`` in a few seconds; writes model, words and sample texts.
 
-Put your own in its place, with the words that it knows.
+Replace the model by your own, together with its words.
 """
 
 import sys
@@ -20,7 +20,7 @@ BOTH = ["the", "a", "today", "was", "with", "some", "and", "it", "we", "had"]
 
 
 def main() -> None:
-    """Makes texts, trains, and writes."""
+    """Makes texts, trains the network and writes the files."""
     keras.utils.set_random_seed(1)
     numbers = np.random.default_rng(1)
     known = sorted({*BOTH, *(word for words in TEXTS.values() for word in words)})

@@ -1,4 +1,4 @@
-"""The graph on texts whose topic is known: ``python -m pytest``."""
+"""Tests the graph with texts of known topics: ``python -m pytest``."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ HERE = Path(__file__).resolve().parent
 
 @pytest.fixture(scope="session")
 def flow():
-    """The running graph; its model is made first, if it is not there."""
+    """The running graph; a missing model is made first."""
     if not (HERE / "units" / "topics" / "topics.keras").exists():
         subprocess.run([sys.executable, "make_model.py"], cwd=HERE, check=True)
     with modelflow.Flow(HERE / "graph.toml") as running:

@@ -9,7 +9,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def main() -> None:
-    """Writes it."""
+    """Writes the video."""
     with av.open(str(HERE / "in.mp4"), "w") as container:
         stream = container.add_stream("mpeg4", rate=25)
         stream.width, stream.height, stream.pix_fmt = 160, 120, "yuv420p"

@@ -1,4 +1,4 @@
-"""The graph on a video whose bright place is known: ``python -m pytest``."""
+"""Tests the graph with a video of a known bright square: ``python -m pytest``."""
 
 import subprocess
 import sys

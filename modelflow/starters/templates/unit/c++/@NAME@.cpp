@@ -1,4 +1,4 @@
-// The flow unit @NAME@. modelflow_unit.h says when what is called, and what may be done.
+// The flow unit @NAME@. See modelflow_unit.h for the order and the rules of the calls.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -16,7 +16,7 @@ void fail(modelflow_error *error, const char *message) {
     std::snprintf(error->message, sizeof error->message, "%s", message);
 }
 
-// The number of an option. The options are a JSON object; a unit with more of them takes a library.
+// The number of an option. The options are a JSON object. With more options, use a JSON library.
 double option(const char *options, const char *name, double otherwise) {
     char key[64];
     std::snprintf(key, sizeof key, "\"%s\":", name);

@@ -7,15 +7,15 @@ import modelflow
 
 
 class Verdict(modelflow.FlowUnit):
-    """Says what the scores mean."""
+    """Names the best class of the scores."""
 
     def open(self, config: Any) -> None:
-        """Stores the options, and reads the names of the classes."""
+        """Stores the options and reads the names of the classes."""
         self.sure = config.sure
         self.labels = Path(__file__).with_name("labels.txt").read_text().split()
 
     def process(self, ctx: modelflow.Context) -> None:
-        """Works on each item by itself: one that fails does not disturb the others."""
+        """Processes each item separately. A failed item does not affect the others."""
         ctx.emit_each(self.answer)
 
     def answer(self, buffer: modelflow.Buffer) -> dict[str, Any]:

@@ -16,7 +16,7 @@ def read_words() -> dict[str, int]:
 
 
 def counts(text: str, places: dict[str, int]) -> np.ndarray:
-    """Returns how often each known word stands in a text: float32 (words,)."""
+    """Returns the number of occurrences of each known word in a text: float32 (words,)."""
     row = np.zeros(len(places), np.float32)
     for word in re.findall(r"\w+", text.lower()):
         if word in places:
@@ -32,7 +32,7 @@ class Words(modelflow.FlowUnit):
         self.places = read_words()
 
     def process(self, ctx: modelflow.Context) -> None:
-        """Works on each text by itself: one that is no UTF-8 fails alone."""
+        """Processes each text separately. Invalid UTF-8 fails only its own text."""
         ctx.emit_each(self.row)
 
     def row(self, buffer: modelflow.Buffer) -> np.ndarray:

@@ -14,7 +14,7 @@ class Marker(modelflow.FlowUnit):
         self.side = config.side
 
     def process(self, ctx: modelflow.Context) -> None:
-        """Works on each frame by itself: one that fails does not disturb the others."""
+        """Processes each frame separately. A failed frame does not affect the others."""
         ctx.emit_each(self.region)
 
     def region(self, buffer: modelflow.Buffer) -> list[dict[str, int]]:
