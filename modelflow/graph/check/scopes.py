@@ -125,7 +125,7 @@ class _Finder:
         for loop in loops_of(nodes):
             self._check_return(nodes[loop])
 
-    # -- what enters ----------------------------------------------------------------------------
+    # -- entering streams -----------------------------------------------------------------------
 
     def _join(self, node: Node) -> Scope | None:
         """Returns the common scope of a node's inputs, or None after a finding."""
@@ -204,7 +204,7 @@ class _Finder:
         is_all = ports == set(self._nodes[name].outputs)
         return (*one[:-1], one[-1].through(name, None if is_all else ports)), name, ports
 
-    # -- what leaves ----------------------------------------------------------------------------
+    # -- leaving streams ------------------------------------------------------------------------
 
     def _leave(self, node: Node, scope: Scope) -> None:
         kind = node.kind.scope
