@@ -17,7 +17,7 @@ class DataSourceParser(FlowUnit):
         self._options = config
 
     def process(self, ctx: Context) -> None:
-        """Reads each buffer by itself."""
+        """Reads each buffer separately."""
         ctx.emit_each(self._parse)
 
     def _parse(self, buffer: Buffer) -> Buffer:

@@ -46,13 +46,13 @@ SPEC = FlowUnitSpec(
     inputs=(
         Port(
             "in_data",
-            "an image, an array, bytes, text, or anything that JSON can hold (Box and arrays "
-            "included)",
+            "an image, an array, bytes, text, or data that JSON can represent (including Box and "
+            "arrays)",
         ),
     ),
     options=FileSinkOptions,
-    description="Writes buffers to files. A file is written whole or not at all, JSON lines are "
-    "appended.",
+    description="Writes buffers to files. Each file is written completely or not at all, and JSON "
+    "lines are appended.",
     group="Output",
     # A second attempt at a batch would write its lines twice.
     batch_size=1,

@@ -22,7 +22,7 @@ _MAX_SCANS = 100
 _MAX_TAGS = 1024
 _ORIENTATION, _TIFF_WIDTH, _TIFF_HEIGHT = 0x0112, 0x0100, 0x0101
 _PHOTOMETRIC, _EXTRA_SAMPLES, _SAMPLES = 0x0106, 0x0152, 0x0115
-# OpenCV multiplies colours by an alpha even if TIFF does not declare it, and cannot read CIE Lab.
+# OpenCV multiplies colours by alpha even if TIFF does not declare this, and cannot read CIE Lab.
 _LAB = 8
 # Tags that decoders do not check in a truncated file: the colour map and the positions of pixels.
 _COLOUR_MAP, _OFFSETS = 0x0140, (0x0111, 0x0117, 0x0144, 0x0145)

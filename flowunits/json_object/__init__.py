@@ -45,7 +45,8 @@ class JsonObjectOptions:
 
 
 _VALUE = (
-    "any data that JSON can represent: numbers, texts, arrays, boxes, and lists and mappings of "
+    "any data that JSON can represent, such as numbers, texts, arrays, boxes, and lists or "
+    "mappings of "
     "these. Bytes count as text"
 )
 

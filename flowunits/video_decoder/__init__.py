@@ -35,7 +35,7 @@ class VideoDecoderOptions:
 SPEC = FlowUnitSpec(
     name="video_decoder",
     devices={"cpu": "flowunits.video_decoder.cpu:VideoDecoder"},
-    inputs=(Port("in_video_packet", "packets as video_demuxer gives them, in decoding order"),),
+    inputs=(Port("in_video_packet", "packets from video_demuxer, in decoding order"),),
     outputs=(
         Port(
             "out_video_frame",

@@ -60,8 +60,7 @@ SPEC = FlowUnitSpec(
     ),
     options=VideoDemuxerOptions,
     kind=Stream(),
-    description="Reads the packets of videos. Files and streams are possible. Interrupted streams "
-    "are opened again.",
+    description="Reads the packets of video files and streams. Interrupted videos can be reopened.",
     group="Video",
     requires={"av": "video"},
     refuses_with=ValueError,

@@ -16,7 +16,7 @@ class VideoInputOptions:
     )
     repeat: int = option(
         1,
-        help="How many times to emit the address. So many videos run at once.",
+        help="How many times to emit the address. The videos run at the same time.",
         minimum=1,
         maximum=100_000,
     )

@@ -1,8 +1,8 @@
 """Writes new units, graphs and applications from templates, folders below ``templates/``.
 
 In files and file names ``@NAME@`` stands for the name of the new unit, graph or application, and
-``@CLASS@`` for the name of its class. The suffix ``.tmpl`` is removed. It prevents that tools treat
-a template as Python.
+``@CLASS@`` for the name of its class. The suffix ``.tmpl`` is removed. With it, tools do not
+treat a template as Python.
 """
 
 import keyword

@@ -1,6 +1,6 @@
 """Makes ``frozen_graph.pb``, the model of ``image_classify.toml``, with random weights.
 
-With ``--tiny`` it makes a small stand-in with the same ports in no time: the mean colour of the
+With ``--tiny`` it makes a small model with the same ports within seconds: the mean colour of the
 image and one dense layer. The weights are the same in each run.
 """
 
@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def tiny() -> Network:
-    """Returns the small stand-in."""
+    """Returns the small model."""
     weights = np.random.default_rng(SEED).normal(0, 0.1, (3, CLASSES)).astype(np.float32)
     return lambda images: tf.linalg.matmul(tf.reduce_mean(images, axis=(1, 2)), weights)
 
