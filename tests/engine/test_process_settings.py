@@ -53,4 +53,4 @@ except EngineError as error:
     assert result.stderr == ""
     assert result.stdout.splitlines()[0] == "1"
     assert "intra_op_threads: got 2, but TensorFlow has already started" in result.stdout
-    assert "with 1;" in result.stdout
+    assert "with 1." in result.stdout

@@ -14,6 +14,7 @@ from flowunits.image_decoder import SPEC as IMAGE_DECODER
 from flowunits.normalize import SPEC as NORMALIZE
 from flowunits.resize import SPEC as RESIZE
 from flowunits.top_k import SPEC as TOP_K
+from modelflow import Config
 from modelflow.buffer import Buffer
 from modelflow.engine import ModelFile, read_model_file
 from modelflow.engine.inference import inference_spec
@@ -72,21 +73,23 @@ def test_digits_model_is_small():
     assert sum(path.stat().st_size for path in files) <= 300_000
 
 
-def test_digits_report_prints_files_and_accuracy(capsys):
+def test_digits_report_prints_the_first_files_and_the_accuracy_of_all(capsys):
     place = importlib.util.spec_from_file_location("digits_report", DIGITS / "digits_report.py")
     assert place is not None
     assert place.loader is not None
     module = importlib.util.module_from_spec(place)
     place.loader.exec_module(module)
     unit = module.DigitsReport()
-    unit.open({})
+    unit.open(Config({"lines": 2}))
     best = [[{"class": 7, "index": 7, "score": 0.9981}], [{"class": 1, "index": 1, "score": 0.5}]]
     names = ["/a/0042_7.png", "/a/0043_2.png", "/a/other.png"]
     buffers = [Buffer(b, {"path": n}) for b, n in zip([*best, best[1]], names, strict=True)]
     unit.process(Context({"in_data": buffers}, {}))
     unit.close()
-    lines = ["0042_7.png 7 0.998", "0043_2.png 1 0.500", "other.png 1 0.500"]
-    assert capsys.readouterr().out.splitlines() == [*lines, "accuracy: 50.0 % (1 of 2)"]
+    lines = ["0042_7.png 7 0.998", "0043_2.png 1 0.500", "... and 1 more"]
+    found = capsys.readouterr().out.splitlines()
+    assert found[:4] == [*lines, "accuracy: 50.0 % (1 of 2)"]
+    assert found[4].startswith("next: ")
 
 
 @pytest.mark.slow
