@@ -122,7 +122,7 @@ class Partition:
 
     @property
     def settings(self) -> NodeSettings:
-        """The attributes of the remote node. Its threads equal the calls that its replicas accept."""
+        """The attributes of the remote node. Its threads are the calls that its replicas accept."""
         inner = [self.graph.nodes[name].settings for name in self.nodes]
         threads = min(_MOST_THREADS, self.placement.replicas[1] * self.placement.in_flight)
         return NodeSettings(

@@ -63,7 +63,7 @@ class NodeStats:
             of the engine) and ``batching``. The latter has ``padding`` (rows that fill a batch) and
             ``another_shape`` (batches that were cut because shapes differ). A remote node has
             ``replicas`` (``ready``, ``starting``, ``lost``).
-        replicas: Only for a remote node, which runs on other machines. Replica (machine and process)
+        replicas: Only for a node that runs on other machines. Replica (machine and process)
             -> node -> statistics. All replicas that have ended are summed under `GONE`. If
             processes share a replica, its values include the work for all of them. For a replica
             that is busy or hangs, these are the last reported values.
@@ -105,7 +105,7 @@ class NodeStats:
 
     @property
     def inside(self) -> dict[str, "NodeStats"]:
-        """The nodes that run on the replicas of a remote node, by name, summed over all replicas."""
+        """The nodes on the replicas of a remote node, by name, summed over all replicas."""
         found: dict[str, NodeStats] = {}
         for nodes in self.replicas.values():
             add_nodes(found, nodes)
