@@ -1,9 +1,9 @@
-"""A model's latency beside a noisy neighbour, with and without ``cpu_affinity``.
+"""Measures a model's latency next to a noisy neighbour, with and without ``cpu_affinity``.
 
 python benchmarks/affinity.py [--quick]
 
-The neighbour is another flow of the same process, which decodes and resizes big photographs with
-four threads a node. With ``cpu_affinity`` it has one half of the processors, the model the other.
+The neighbour is another flow of the same process. It decodes and resizes big photographs with four
+threads a node. With ``cpu_affinity`` it has one half of the processors, and the model the other.
 """
 
 import argparse
@@ -31,10 +31,10 @@ NEIGHBOUR = """digraph neighbour {{
 
 
 class Neighbour:
-    """A flow that is never idle."""
+    """A flow that always has work."""
 
     def __init__(self, graph: str, jpeg: bytes) -> None:
-        """Starts it, and the thread that feeds it."""
+        """Starts the flow, and the thread that sends photographs to the flow."""
         self.images = 0
         self._flow = modelflow.Flow(graph).start()
         self._stream = self._flow.create_stream_io()
@@ -56,7 +56,7 @@ class Neighbour:
             self.images += 1
 
     def stop(self) -> None:
-        """Ends it."""
+        """Stops the threads and the flow."""
         self._stop.set()
         for thread in self._threads:
             thread.join()
@@ -64,7 +64,7 @@ class Neighbour:
 
 
 def latencies(model: modelflow.Model, item: np.ndarray, seconds: float) -> list[float]:
-    """Returns the milliseconds that requests took, one after another."""
+    """Returns the milliseconds that each of consecutive requests took."""
     found = []
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:

@@ -1,9 +1,9 @@
-"""Holds what an item of each standard workload costs against `bounds.toml`.
+"""Compares the cost of an item of each standard workload with the bounds in `bounds.toml`.
 
-The costs are counts: calls of Python functions, user instructions, context switches. Unlike times
-they are the same on a busy machine, so that a test can ask for them. One that is more than 2 % over
-its bound (and over the spread that was found between runs) ends the program with status 1; 3: it
-cannot be told here.
+The costs are counts: calls of Python functions, user instructions, context switches. Unlike times,
+counts are the same on a busy machine. A test can therefore check them. The exit status is 1 if a
+cost is more than 2 % (plus the spread between runs) over its bound. It is 3 if nothing can be
+counted on this machine.
 
     python benchmarks/bounds.py [calls|instructions|switches]
     python benchmarks/bounds.py --write     # after a change that is worth its cost, or saves some
@@ -28,11 +28,11 @@ COUNTERS: Mapping[str, Callable[[], Counter]] = {
     "switches": Switches,
 }
 ALLOWED = 0.02
-"""How far a cost may be over its bound."""
+"""The part of a bound by which a cost may exceed the bound."""
 LEAST = 0.01
-"""What is less than this an item is nothing: a page that was read anew."""
+"""A cost per item that counts as none, for example of a page that was read again."""
 ROUNDS = 5
-"""How often each is run for its bound; and at most, where it seems too dear."""
+"""The number of runs for a bound, and the most runs of a workload that seems too expensive."""
 _PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 _HEAD = f"""\
 # What an item of each workload costs, and how far runs lay apart (a part of the bound; of what runs
@@ -43,25 +43,25 @@ python = "{_PYTHON}"
 
 @dataclass(frozen=True)
 class Bound:
-    """What an item may cost, and the spread between runs as a part of it."""
+    """The allowed cost of an item, and the spread between runs as a part of the cost."""
 
     bound: float
     spread: float
 
     @property
     def most(self) -> float:
-        """The cost above which something has become dearer."""
+        """The cost above which a workload has become more expensive."""
         return self.bound * (1 + ALLOWED + self.spread) + LEAST
 
 
 def workloads_of(measure: str) -> list[str]:
     """Returns the workloads that a measure is stable for."""
-    # How often threads wait for one another depends on what else the machine does.
+    # How often threads wait for one another depends on the load of the machine.
     return [name for name in WORKLOADS if measure != "switches" or name.endswith("threads=0")]
 
 
 def found_in(workload: str, measure: str) -> float:
-    """Returns what an item costs."""
+    """Measures and returns the cost of an item."""
     run, items = WORKLOADS[workload]
     return cost(run, items // 8, COUNTERS[measure])
 
@@ -84,7 +84,7 @@ def written(measures: list[str], workloads: list[str]) -> str:
 
 
 def uncounted(measure: str) -> str | None:
-    """Returns why something cannot be counted here; None: it can."""
+    """Returns why this machine cannot count a measure, or None if the measure is available."""
     try:
         COUNTERS[measure]().close()
     except OSError as error:
@@ -93,9 +93,9 @@ def uncounted(measure: str) -> str | None:
 
 
 def held(measure: str, bounds: Mapping[str, Bound]) -> list[str]:
-    """Prints what each workload costs; returns what is said of those that cost too much.
+    """Prints the cost of each workload, and returns a line for each cost above its bound.
 
-    Where threads meet a run may be dearer by chance: of several the cheapest counts.
+    The cost of a run with several threads varies by chance. Of several runs the cheapest counts.
     """
     over = []
     for name, bound in bounds.items():
@@ -113,7 +113,7 @@ def held(measure: str, bounds: Mapping[str, Bound]) -> list[str]:
 
 
 def refusal(measure: str, table: Mapping[str, object]) -> str | None:
-    """Returns why a measure cannot be held against the bounds here; None: it can."""
+    """Returns why a measure has no usable bounds here, or None if its bounds can be checked."""
     if reason := uncounted(measure):
         return reason
     if table["python"] != _PYTHON:
@@ -122,7 +122,7 @@ def refusal(measure: str, table: Mapping[str, object]) -> str | None:
 
 
 def checked(table: Mapping[str, Any], measures: list[str], workloads: list[str]) -> int:
-    """Prints what is found beside its bound; returns the exit status."""
+    """Prints each cost with its bound, and returns the exit status."""
     over, refused = [], []
     for measure in measures:
         if reason := refusal(measure, table):

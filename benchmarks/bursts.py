@@ -1,11 +1,10 @@
-"""What a burst takes, and what a unit does that always has work: with and without batches.
+"""Measures a burst, and a unit under constant load, with and without batches.
 
-Eight requests come at once to a node with four threads and nothing to do. A unit that works on its
-rows one by one gains nothing from batches: its slow rows are calls by themselves, leave when they
-are done, and every thread has its part. One that is `batched` pays for a call, whatever it holds:
-its threads take their parts of what waits; where full batches are what is wanted, the node says so
-by ``batch_timeout_ms``, or has one thread. Times are of sleeping units, so that a small machine
-has threads enough.
+Eight requests come at once to an idle node with four threads. A unit that works on its rows one by
+one gains nothing from batches. Its slow rows are separate calls: each leaves when it is done, and
+every thread gets some of them. A `batched` unit pays for each call, however many rows it has: its
+threads divide the waiting rows among them. If you want full batches, set ``batch_timeout_ms`` or
+use one thread. The units only sleep. A small machine can therefore run all threads at once.
 """
 
 import argparse
@@ -24,21 +23,21 @@ BURST = 8
 
 @modelflow.flowunit
 def one_by_one(data: object) -> object:
-    """Works on each row for itself."""
+    """Works on each row separately."""
     time.sleep(WORK)
     return data
 
 
 @modelflow.flowunit(batched=True)
 def batched(data: object) -> object:
-    """Takes as long for a batch as for a row."""
+    """Needs the same time for a batch as for a row."""
     time.sleep(WORK)
     return data
 
 
 @modelflow.flowunit
 def quick(data: object) -> object:
-    """Does nothing worth a call."""
+    """Returns its input; a call costs next to nothing."""
     return data
 
 
@@ -54,7 +53,7 @@ def flow_of(unit: object, **attributes: object) -> modelflow.Flow:
 
 
 def burst(flow: modelflow.Flow, place: int) -> float:
-    """Returns the seconds until the result at ``place`` of a burst has come."""
+    """Returns the seconds until the result at ``place`` of a burst has arrived."""
     stream = flow.create_stream_io()
     start = time.perf_counter()
     for number in range(BURST):
@@ -68,10 +67,10 @@ def burst(flow: modelflow.Flow, place: int) -> float:
 def measured(
     kinds: Iterable[tuple[str, object, dict[str, object]]], rounds: int, count: int
 ) -> Iterator[list[object]]:
-    """Gives a row of the table for each kind of unit and its attributes."""
+    """Yields a row of the table for each kind of unit and its attributes."""
     for name, unit, attributes in kinds:
         with flow_of(unit, **attributes) as flow:
-            burst(flow, 0)  # what a row takes is known now
+            burst(flow, 0)  # the flow has measured the time of a row from here on
             programs: dict[str, Callable[[], float]] = {
                 "first": partial(burst, flow, 0),
                 "last": partial(burst, flow, -1),

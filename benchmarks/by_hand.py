@@ -1,4 +1,4 @@
-"""The pipeline of `gpu_pipeline.py` as one would write it by hand."""
+"""The pipeline of `gpu_pipeline.py`, written by hand without a framework."""
 
 import itertools
 import os
@@ -21,16 +21,16 @@ MEAN = (123.68, 116.78, 103.94)
 
 
 def decoded(jpeg: bytes) -> np.ndarray:
-    """Returns (224, 224, 3) BGR."""
+    """Returns the decoded image, as (224, 224, 3) BGR."""
     image = cv2.imdecode(np.frombuffer(jpeg, np.uint8), cv2.IMREAD_COLOR)
     return cv2.resize(image, (224, 224))
 
 
 class ByHand:
-    """The model as one would run it without a framework: a CUDA graph of one batch size."""
+    """A model without a framework: a CUDA graph of one batch size."""
 
     def __init__(self, network: Any, batch: int, device: str, dtype: Any) -> None:
-        """Captures mean, network and top-1."""
+        """Captures the mean, the network and top-1."""
         self.device, self.batch = device, batch
         # NHWC in memory, as decoders on the CPU give it: a copy from pinned memory is one transfer.
         pixels = torch.zeros(batch, 224, 224, 3, device=device, dtype=torch.uint8)
@@ -57,12 +57,12 @@ class ByHand:
             torch.cuda.synchronize()
 
     def run(self, images: Any) -> Any:
-        """Classifies uint8 (batch, 3, 224, 224); the answer is on the host."""
+        """Classifies uint8 (batch, 3, 224, 224), and copies the answer to the host."""
         self.input.copy_(images, non_blocking=True)
         return self.run_input().cpu()
 
     def run_input(self) -> Any:
-        """Classifies what `input` holds."""
+        """Classifies the images in `input`."""
         if self._graph is None:
             with torch.inference_mode():
                 return self._step()
@@ -71,11 +71,11 @@ class ByHand:
 
 
 class _Ready(queue.Queue[Any]):
-    """Batches on their way to the model; None: a maker has ended."""
+    """A queue of batches for the model; None marks the end of a maker thread."""
 
 
 def hand_rate(hand: ByHand, jpegs: list[bytes], seconds: float, *, on_gpu: bool) -> float:
-    """Returns images a second of three stages written by hand, which run for so long."""
+    """Returns images a second of three stages written by hand, which run for ``seconds``."""
     ready, until = _Ready(4), time.perf_counter() + seconds
     make, count = (_make_on_gpu, 2) if on_gpu else (_make_on_cpu, 1)
     makers = [
@@ -96,7 +96,8 @@ def hand_rate(hand: ByHand, jpegs: list[bytes], seconds: float, *, on_gpu: bool)
                 hand.run(images)
                 moments.append(time.perf_counter())
     finally:
-        while ended < len(makers):  # they end by themselves, if they can give what they have
+        # Each maker ends by itself once the queue has room for its last batches.
+        while ended < len(makers):
             ended += ready.get() is None
         for maker in makers:
             maker.join()
@@ -107,7 +108,7 @@ def _feed(batches: Iterable[Any], ready: _Ready) -> None:
     try:
         for images in batches:
             ready.put(images)
-    except Exception as error:  # noqa: BLE001 - raised by whoever takes the batches
+    except Exception as error:  # noqa: BLE001 - raised by the thread that takes the batches
         ready.put(error)
     ready.put(None)
 

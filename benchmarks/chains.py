@@ -1,8 +1,8 @@
-"""What `[graph] fuse="auto"` does to a pipeline: the same graph with and without it, in turn.
+"""Compares a pipeline with and without `[graph] fuse="auto"`, in alternating rounds.
 
-Rounds are short and many: each is compared with the one beside it, and the median of these ratios
-is printed with its quartiles. Processor time is that of the whole process, its clients included;
-so are the calls of Python functions, which no load blurs.
+Rounds are short and many. Each is compared with the round next to it. The table has the median of
+these ratios, with its quartiles. Processor time is the time of the whole process, with its clients.
+The calls of Python functions are counted for the whole process, too. They do not depend on load.
 
     python benchmarks/chains.py [--quick] [--rounds 60]
 """
@@ -27,13 +27,13 @@ IMAGES = GRAPH.format(decode="")
 
 @modelflow.flowunit(is_compute_bound=True)
 def same(value: object) -> object:
-    """Gives what it gets."""
+    """Returns its input."""
     return value
 
 
 @modelflow.flowunit
 def waiting(value: object) -> object:
-    """Waits for a millisecond, as what asks another server does."""
+    """Waits for a millisecond, as a unit does that calls another server."""
     time.sleep(0.001)
     return value
 
@@ -49,7 +49,7 @@ def chain_of(unit: str) -> str:
 
 
 def forms(flow: modelflow.Flow, value: object, count: int) -> dict[str, Callable[[], float]]:
-    """Returns the ways to use a flow, each with its rate in items a second."""
+    """Returns the ways to use a flow, each as a function that returns items a second."""
     ask = partial(flow.infer, value)
     return {
         "one session": partial(session_rate, flow, value, count),
@@ -58,7 +58,7 @@ def forms(flow: modelflow.Flow, value: object, count: int) -> dict[str, Callable
 
 
 def compared(text: str, value: object, count: int, rounds: int) -> list[tuple[object, ...]]:
-    """Runs a graph in both ways in turn; returns a row for each form of use."""
+    """Runs a graph with and without fusing, and returns a row for each way to use the flow."""
     apart = text.replace("{", "{ fuse=off ", 1)
     with modelflow.Flow(apart, units=UNITS) as off, modelflow.Flow(text, units=UNITS) as auto:
         assert len(auto.scheduler.plan.stages) == (3 if "waiting" in text else 1)
@@ -73,7 +73,7 @@ def compared(text: str, value: object, count: int, rounds: int) -> list[tuple[ob
 
 
 def calls(text: str, form: str, value: object, count: int) -> float:
-    """Returns how many Python functions are called for an item; it is told by so many."""
+    """Returns the calls of Python functions for an item, measured with ``count`` items."""
 
     def run(items: int) -> None:
         with modelflow.Flow(text, units=UNITS) as flow:

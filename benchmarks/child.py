@@ -1,4 +1,4 @@
-"""A program that a benchmark starts: neither it nor what it starts outlives the benchmark."""
+"""A program that a benchmark starts, and that ends with the benchmark, its children included."""
 
 import contextlib
 import os
@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 
 __all__ = ["started"]
 
-# The kernel interrupts the program when the benchmark ends, also when that is killed. A program of
-# our own between the two, since a function that runs after a fork may deadlock beside threads.
+# The kernel interrupts the program when the benchmark ends, also if the benchmark is killed. It
+# needs a program between the two, because a function that runs after a fork may deadlock in a
+# process with several threads.
 _LAUNCH = """import ctypes, os, signal, sys
 ctypes.CDLL(None).prctl(1, signal.SIGTERM)
 if os.getppid() == int(sys.argv[1]):  # else it has ended before it was asked for
@@ -19,7 +20,7 @@ if os.getppid() == int(sys.argv[1]):  # else it has ended before it was asked fo
 
 @contextlib.contextmanager
 def started(command: Sequence[str], **more: object) -> Iterator[subprocess.Popen]:
-    """Starts a program; at the end of the block it is killed with all that it has started.
+    """Starts a program, and kills the program and all its children at the end of the block.
 
     Args:
         command: The program and its arguments.
@@ -30,5 +31,5 @@ def started(command: Sequence[str], **more: object) -> Iterator[subprocess.Popen
         try:
             yield process
         finally:
-            with contextlib.suppress(ProcessLookupError):  # nothing of it is left
+            with contextlib.suppress(ProcessLookupError):  # no process of the group is left
                 os.killpg(process.pid, signal.SIGKILL)

@@ -1,9 +1,10 @@
-"""How evenly connections meet two processes: by one listening socket, by two, or handed over.
+"""Measures how evenly two processes share connections.
 
 python benchmarks/connection_spread.py [--quick]
 
-Each way of connecting is tried 20 times; printed is the part of the connections that the fuller of
-the two processes has: 0.5 is even, 1 is all.
+The processes share one listening socket, have one each, or receive accepted connections. Each way
+of connecting is tried 20 times. The table has the part of the connections that the fuller of the
+two processes has: 0.5 is even, 1 is all.
 """
 
 import asyncio
@@ -27,14 +28,14 @@ TRIES = 1 if "--quick" in sys.argv else 20
 
 
 class Answering(asyncio.Protocol):
-    """Answers each byte with the process's number, and works for it."""
+    """A server's connection, which works for each byte and replies with the process's number."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keeps the connection."""
+        """Stores the connection."""
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:  # noqa: ARG002
-        """Answers."""
+        """Works for `WORK` seconds, and replies."""
         until = time.perf_counter() + WORK
         while time.perf_counter() < until:
             pass
@@ -42,7 +43,7 @@ class Answering(asyncio.Protocol):
 
 
 async def serve(sock: socket.socket, is_handed: bool) -> None:
-    """Accepts connections, or takes those that are handed over."""
+    """Accepts connections, or receives connections that another process has accepted."""
     loop = asyncio.get_running_loop()
     if not is_handed:
         server = await loop.create_server(Answering, sock=sock, backlog=2048)
@@ -71,7 +72,7 @@ def bound(port: int = 0, *, is_shared: bool = False) -> socket.socket:
 
 
 async def share(port: int, connections: int, *, is_at_once: bool) -> float:
-    """Connects, asks five times on each connection, and returns the fuller process's part."""
+    """Connects, sends five requests on each connection, and returns the fuller process's part."""
     found: collections.Counter[bytes] = collections.Counter()
 
     async def connect() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -93,7 +94,7 @@ async def share(port: int, connections: int, *, is_at_once: bool) -> float:
 
 
 async def hand_over(listening: socket.socket, doors: list[socket.socket]) -> None:
-    """Accepts connections, and hands them over by turns."""
+    """Accepts connections, and passes them to the processes by turns."""
     loop = asyncio.get_running_loop()
     listening.setblocking(False)
     while True:
@@ -106,7 +107,7 @@ async def hand_over(listening: socket.socket, doors: list[socket.socket]) -> Non
 async def measure(
     way: str, listening: socket.socket, doors: list[socket.socket]
 ) -> list[list[str]]:
-    """Returns the rows of one way."""
+    """Returns the rows of one way to share connections."""
     handing = asyncio.create_task(hand_over(listening, doors)) if doors else None
     port, rows = listening.getsockname()[1], []
     for connections in (2, 8, 64):
@@ -121,7 +122,7 @@ async def measure(
 
 
 def run(way: str) -> list[list[str]]:
-    """Starts two processes, and measures."""
+    """Starts two processes, measures how they share connections, and returns the rows."""
     listening = bound(is_shared="each" in way)
     doors: list[socket.socket] = []
     given = [listening, listening]
@@ -146,7 +147,7 @@ def run(way: str) -> list[list[str]]:
 
 
 def main() -> None:
-    """Measures all ways, or is one of the processes."""
+    """Measures all ways, or runs as a process that ``run`` has started."""
     if "--process" in sys.argv:
         sock = socket.socket(fileno=int(sys.argv[3]))
         with asyncio.Runner(loop_factory=uvloop and uvloop.new_event_loop) as runner:

@@ -1,4 +1,4 @@
-"""What a run costs, in figures that load does not blur: instructions, calls, context switches."""
+"""Costs of a run that do not depend on load: instructions, calls, context switches."""
 
 import contextlib
 import ctypes
@@ -23,17 +23,17 @@ _FLAGS = (1 << 0) | (1 << 1) | (1 << 5) | (1 << 6)
 
 
 class Counter(Protocol):
-    """Something that only grows while a program runs."""
+    """A count that only grows while a program runs."""
 
     def read(self) -> int:
         """Returns the count so far."""
 
     def close(self) -> None:
-        """Ends it."""
+        """Stops the count."""
 
 
 class Instructions:
-    """Counts the user instructions of this process, its threads of later birth included."""
+    """Counts the user instructions of this process, threads that start later included."""
 
     def __init__(self) -> None:
         """Opens the counter.
@@ -55,37 +55,37 @@ class Instructions:
         return int(count)
 
     def close(self) -> None:
-        """Ends it."""
+        """Closes the counter."""
         os.close(self._fd)
 
 
 class CpuTime:
-    """Counts the processor time of this process in nanoseconds, where instructions are not."""
+    """Counts the processor time of this process in nanoseconds, in place of instructions."""
 
     def read(self) -> int:
         """Returns the count so far."""
         return time.process_time_ns()
 
     def close(self) -> None:
-        """Nothing to end."""
+        """Does nothing."""
 
 
 class Switches:
-    """Counts how often a thread of this process gave its processor away because it waited."""
+    """Counts how often a thread of this process gave up its processor to wait."""
 
     def read(self) -> int:
         """Returns the count so far."""
         return resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
 
     def close(self) -> None:
-        """Nothing to end."""
+        """Does nothing."""
 
 
 class Calls:
-    """Counts the calls of Python functions, in this thread and those that start from now on."""
+    """Counts the calls of Python functions in this thread and in threads that start later."""
 
     def __init__(self) -> None:
-        """Begins; everything is slower by far until `close`."""
+        """Begins to count. The program is slower by far until `close`."""
         self._calls = itertools.count()
         self._read = 0
         threading.setprofile(self._note)
@@ -93,7 +93,7 @@ class Calls:
 
     def _note(self, frame: FrameType, event: str, argument: object) -> None:  # noqa: ARG002
         if event == "call":
-            next(self._calls)  # in C: threads may do it at once
+            next(self._calls)  # a call of C code: several threads may increase the count at once
 
     def read(self) -> int:
         """Returns the count so far."""
@@ -101,20 +101,21 @@ class Calls:
         return next(self._calls) - self._read
 
     def close(self) -> None:
-        """Ends it."""
+        """Stops the count."""
         sys.setprofile(None)
         threading.setprofile(None)
 
 
 def cost(run: Callable[[int], object], items: int, counter: Callable[[], Counter]) -> float:
-    """Returns what an item costs: the slope between ``items`` and three times as many.
+    """Returns the cost of an item: the slope between ``items`` and three times as many.
 
     Args:
-        run: Is given the number of items.
-        items: A number that shows the cost.
-        counter: Makes what counts.
+        run: Called with the number of items.
+        items: A number of items that shows the cost.
+        counter: Makes a counter.
     """
-    run(items // 4)  # what is done once in a process: imports, and what caches learn of them
+    # Work that a process does once, such as imports and the filling of caches, is not counted.
+    run(items // 4)
     with contextlib.closing(counter()) as count:
         run(items // 4)
         found = [count.read()]

@@ -1,4 +1,4 @@
-"""What the dashboard costs a flow, and what a browser makes of it for a long time.
+"""Measures the cost of the dashboard, and the memory of its page over a long time.
 
 python benchmarks/dashboard.py [--minutes 10] [--quick]
 
@@ -19,7 +19,7 @@ from child import started
 from machine import cpu_seconds, machine
 from measure import print_table
 
-# A flow of 30 nodes; told on its standard input what to do, it says what came of it.
+# A flow of 30 nodes. It reads commands from its standard input, and prints their results.
 _FLOW = """
 import json, sys, threading
 import modelflow
@@ -74,7 +74,7 @@ class Flow:
         self._process = process
 
     def tell(self, word: str) -> str:
-        """Has it do something; returns what it says."""
+        """Sends a command, and returns the reply."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(f"{word}\n")
@@ -82,14 +82,14 @@ class Flow:
         return self._process.stdout.readline().strip()
 
     def share(self, seconds: float, watch: Callable[[float], object]) -> float:
-        """Returns the percentage of a processor that it takes while something is waited for."""
+        """Returns the percentage of a processor that the flow's process uses during ``watch``."""
         before = cpu_seconds(self._process.pid)
         watch(seconds)
         return (cpu_seconds(self._process.pid) - before) / seconds * 100
 
 
 class Browser:
-    """The page, in a browser."""
+    """The dashboard's page, in a browser."""
 
     def __init__(self, context: Any) -> None:
         """Takes Playwright's context."""
@@ -97,21 +97,21 @@ class Browser:
         self._page = context.pages[0]
 
     def open(self, url: str) -> None:
-        """Goes to the dashboard, and waits until it is live."""
+        """Opens the dashboard's page, and waits until the page is live."""
         self._page.goto(url)
         self._page.locator("[data-link=live]").wait_for()
 
     def close(self) -> None:
-        """Leaves it."""
+        """Leaves the dashboard."""
         self._page.goto("about:blank")
         self.look(1.0)
 
     def look(self, seconds: float) -> None:
-        """Lets it be for so long."""
+        """Leaves the page open for so many seconds."""
         self._page.wait_for_timeout(seconds * 1e3)
 
     def heap(self) -> float:
-        """Returns the heap of the page behind a collection, in MB."""
+        """Collects garbage, and returns the size of the page's heap in MB."""
         session = self._context.new_cdp_session(self._page)
         session.send("HeapProfiler.collectGarbage")
         used: float = session.send("Runtime.getHeapUsage")["usedSize"] / 1e6
@@ -119,7 +119,7 @@ class Browser:
         return used
 
     def rows(self) -> dict[str, int]:
-        """Returns the rows of each node, as its table shows them."""
+        """Returns the rows of each node, as the page's table shows them."""
         found: dict[str, int] = self._page.evaluate(_SHOWN)
         return found
 
@@ -127,7 +127,7 @@ class Browser:
 def compare(
     flow: Flow, browser: Browser, short: float, long: float
 ) -> tuple[dict[str, float], list[float], int]:
-    """Returns processor shares, heaps of the page over time, and how many nodes are shown right."""
+    """Returns processor shares, heaps of the page over time, and the number of correct nodes."""
     wait, shares = threading.Event().wait, {}
     shares["idle, no dashboard"] = flow.share(short, wait)
     url = flow.tell("page")

@@ -1,9 +1,10 @@
-"""What a cut costs: a graph on one machine, with a part in a process, and on a (fake) Ray cluster.
+"""Compares a graph in one process with parts in other processes, and on a Ray cluster.
 
-JPEG 640x480 -> decode -> resize | mean -> network, in batches of 16. The cluster is three raylets
-of this machine with stores of their own, so that arrays do cross from store to store. Against it,
-the same cut written by hand with Ray's actors, and the whole as Ray Data's own idiom. Rounds in
-turn; processor time is that of all processes, raylets and store included.
+JPEG 640x480 -> decode -> resize | mean -> network, in batches of 16. The cluster is a fake: three
+raylets of this machine with a store each. Arrays therefore do cross from store to store. The table
+compares it with the same cut written by hand with Ray's actors, and with the whole as a job of Ray
+Data. The ways take turns in every round. Processor time is the time of all processes, raylets and
+store included.
 
     python benchmarks/far_nodes.py [--quick] [--rounds 4]
 """
@@ -115,7 +116,7 @@ def write_network(folder: Path) -> Path:
 
 
 def decoded(jpeg: bytes) -> np.ndarray:
-    """Does by hand what the first part does."""
+    """Decodes and resizes by hand, as the first part of the graph does."""
     image = cv2.imdecode(np.frombuffer(jpeg, np.uint8), cv2.IMREAD_COLOR)
     return cv2.resize(image, (224, 224))
 
@@ -147,15 +148,15 @@ class Network:
 
 
 class Infer(Network):
-    """The same for Ray Data."""
+    """The same network for Ray Data."""
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """Adds the scores."""
+        """Adds the scores to the batch."""
         return {"scores": self.run(np.stack(list(batch["image"])))}
 
 
 def by_graph(graph: Any) -> Callable[[Sequence[bytes]], np.ndarray]:
-    """Returns what has a flow work on JPEGs."""
+    """Returns a function that runs a flow on JPEGs."""
     flow = Flow(graph).start()
     OPEN.callback(flow.stop)
 
@@ -166,7 +167,7 @@ def by_graph(graph: Any) -> Callable[[Sequence[bytes]], np.ndarray]:
 
 
 def scaled(engine: PlacementEngine, folder: Path, seconds: float) -> list[tuple[str, ...]]:
-    """Returns a row for each number of replicas: items a second, of what they could do."""
+    """Returns a row for each number of replicas: the rate, and its part of the possible rate."""
     (folder / "far_stand_in.py").write_text(STAND_IN)
     if str(folder) not in sys.path:
         sys.path.append(str(folder))
@@ -186,7 +187,7 @@ def scaled(engine: PlacementEngine, folder: Path, seconds: float) -> list[tuple[
 
 
 def by_hand(path: Path) -> Callable[[Sequence[bytes]], np.ndarray]:
-    """Returns the same as two kinds of actor, six batches under way."""
+    """Returns the same pipeline as two kinds of actor, with six batches under way."""
     pixels = [
         ray.remote(Pixels).options(num_cpus=0, resources={"pixels": 0.5}).remote() for _ in range(2)
     ]
@@ -208,7 +209,7 @@ def by_hand(path: Path) -> Callable[[Sequence[bytes]], np.ndarray]:
 
 
 def by_data(make: Callable[[Any], Any], column: str) -> Callable[[Sequence[bytes]], np.ndarray]:
-    """Returns the same as a job of Ray Data, whose result is a column."""
+    """Returns the same pipeline as a job of Ray Data, whose result is a column."""
 
     def run(jpegs: Sequence[bytes]) -> np.ndarray:
         dataset = ray.data.from_items([{"bytes": jpeg} for jpeg in jpegs])
@@ -231,7 +232,8 @@ def main() -> None:
     path = write_network(folder)
     fake = cluster()
     OPEN.callback(fake.shutdown)
-    ray.init(address=fake.address, logging_level="error", log_to_driver=False)  # what is by hand
+    # for the ways written by hand
+    ray.init(address=fake.address, logging_level="error", log_to_driver=False)
     OPEN.callback(ray.shutdown)
     found = OPEN.enter_context(connected(fake.address))
     jpegs = [photograph(640, 480)] * count
@@ -286,7 +288,7 @@ def main() -> None:
             rows = scaled(engine, folder, seconds)
             print_table(f"a unit of 40 ms a call: {title}", ("replicas", "items/s", "of all"), rows)
         print_group("a cut", ways, jpegs, expected, rounds)
-        # So many that what a job takes to begin is a part of it, and not the whole.
+        # Many images, because the start of a job should be a small part of its time.
         print_group("an offline job", data, jpegs * 4, expected, rounds)
 
 
@@ -297,7 +299,7 @@ def print_group(
     expected: np.ndarray,
     rounds: int,
 ) -> None:
-    """Runs the ways in turn and prints a table: medians, as ratios to the first one's round."""
+    """Runs the ways round by round, and prints medians, and ratios to the first way."""
     rates: dict[str, list[float]] = {name: [] for name in ways}
     costs: dict[str, list[float]] = {name: [] for name in ways}
     for round_ in range(rounds + 1):
@@ -330,7 +332,7 @@ def print_group(
 
 
 def cluster() -> FakeCluster:
-    """Begins three machines that are none."""
+    """Starts three simulated machines."""
     store = 300 << 20
     common = {"num_cpus": 2, "object_store_memory": store}
     fake = FakeCluster(

@@ -9,7 +9,7 @@ with full tracebacks.
 
 Exit codes: 0, 1 if a step failed or ran out of time, 2 if no step could begin, 128 + N after
 signal N.
-``gpu_machine.md`` lists what the machine must have, and how to bring the missing packages.
+``gpu_machine.md`` lists the requirements of the machine, and how to install the missing packages.
 """
 
 import argparse
@@ -122,7 +122,7 @@ _NAMES = ",".join(step.name for step in STEPS)
 
 
 def run(step: Step, given: argparse.Namespace, limit: float, results: Results) -> None:
-    """Runs a step until it ends or the limit is over, and adds its tables to the results."""
+    """Runs a step until its end or its limit, and adds the step's tables to the results."""
     command = ["-u", *map(str, step.command(given, limit))]
     results.begin(step.name, step.title, limit)
     path, start, state = given.out / f"{step.name}.log", time.monotonic(), "cut off"
@@ -233,7 +233,7 @@ def parse_seconds(text: str) -> float:
 
 
 def describe_run(given: argparse.Namespace) -> dict[str, object]:
-    """Returns what belongs to the figures: when, of which sources, by which command."""
+    """Returns the facts about a run: its time, its sources and its command."""
     command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12"]
     commit = ""
     with contextlib.suppress(OSError):  # a copy of the checkout may have no git
@@ -292,7 +292,7 @@ def main() -> int:
 
 
 def run_steps(given: argparse.Namespace, results: Results) -> None:
-    """Runs the steps one after another, each in its share of the time that is left."""
+    """Runs the steps by their order, each in its share of the remaining time."""
     until, steps = time.monotonic() + given.seconds - _RESERVE, list(given.steps)
     with tempfile.TemporaryDirectory(prefix="gpu-", ignore_cleanup_errors=True) as folder:
         set_environment(given.device, folder)

@@ -2,9 +2,9 @@
 
 python benchmarks/gpu_pipeline.py [--precisions tf32,fp16] [--batches 64,128] [--quick]
 
-Prints two tables: rates, and where the time of the graph's workers goes. On a machine with an
-NVIDIA GPU, without a network: see ``gpu_machine.md``. ``--device cpu`` runs what can run without a
-GPU, to show that the program does.
+Prints two tables: rates, and where the time of the graph's workers goes. The machine needs an
+NVIDIA GPU, but no network: see ``gpu_machine.md``. ``--device cpu`` only shows that the program
+runs: it leaves out the parts that need a GPU.
 
 The graph is one file; preprocessing moves to the GPU by overriding the devices of its nodes.
 """
@@ -76,14 +76,14 @@ class Top1(torch.nn.Module):  # type: ignore[misc]
 
 
 def set_precision(precision: str) -> None:
-    """Sets what float32 is calculated in; for what is written by hand."""
+    """Sets the precision in which PyTorch multiplies float32, for the programs written by hand."""
     torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
     torch.backends.cudnn.allow_tf32 = precision == "tf32"
     torch.backends.cudnn.benchmark = True
 
 
 def rate_of(function: Callable[[], object], items: int, seconds: float) -> float:
-    """Returns items a second of a function that does ``items`` of them."""
+    """Returns items a second of a function that handles ``items`` of them in a call."""
     function()
     calls, start = 0, time.perf_counter()
     while time.perf_counter() - start < seconds:
@@ -93,12 +93,12 @@ def rate_of(function: Callable[[], object], items: int, seconds: float) -> float
 
 
 def bare_rate(hand: ByHand, seconds: float) -> float:
-    """Returns images a second of the forward pass alone, its input in place."""
+    """Returns images a second of the forward pass alone, with its input in place."""
     return rate_of(lambda: hand.run_input().cpu(), hand.batch, seconds)
 
 
 def naive_rate(network: Any, jpegs: list[bytes], device: str, dtype: Any, seconds: float) -> float:
-    """Returns images a second of 4 threads that each decode and run a batch of one: the best."""
+    """Returns images a second of 4 threads (the best number), each with batches of 1."""
     mean = np.float32(MEAN)
 
     def one(jpeg: bytes) -> Any:
@@ -111,7 +111,7 @@ def naive_rate(network: Any, jpegs: list[bytes], device: str, dtype: Any, second
 
 
 def graph_rate(flow: modelflow.Flow, jpegs: list[bytes], seconds: float) -> float:
-    """Returns images a second of one session; after the time the session is cancelled."""
+    """Returns images a second of a session that is cancelled after the time."""
     with flow.create_stream_io() as stream:
 
         def send() -> None:
@@ -163,7 +163,7 @@ def settings_of(
 
 
 def write_project(folder: Path, network: Any, device: str) -> None:
-    """Writes the graph, the unit, the model and a request to warm it up."""
+    """Writes the graph, the unit, the model and a warm-up request."""
     unit = folder / "units" / "top1"
     unit.mkdir(parents=True)
     example = torch.zeros(2, 3, 224, 224, device=device)
@@ -198,7 +198,7 @@ def add_times(
 
 
 def main() -> None:
-    """Measures, and prints the tables."""
+    """Measures all cases, and prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda")
     parser.add_argument("--precisions", default="tf32,fp16", help="of fp32, tf32, fp16")
@@ -250,7 +250,7 @@ def measure(given: argparse.Namespace) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A combination to measure: precision and batch size of the model, where images are made."""
+    """A combination to measure: precision and batch size of the model, and the device of images."""
 
     precision: str
     batch: int
@@ -288,7 +288,7 @@ class Pipelines:
     def measure(
         self, table: Table, case: Case, rounds: int, until: float
     ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """Measures a case: at least one round, and no further one after ``until``.
+        """Measures a case in at least one round, and begins no further round after ``until``.
 
         Returns:
             The flow's statistics before and after the graph's last measurement.

@@ -1,13 +1,14 @@
-"""A client that asks one thing over and over, over many connections: prints what it saw, as JSON.
+"""A client that repeats a request over many connections, and prints its measurements as JSON.
 
 python benchmarks/http_client.py PORT REQUEST_FILE --connections 64 --seconds 2
 
-It asks for so long; or, with ``--until-told``, until its standard input ends; or, with
-``--until-refused``, until there is no server: a connection that the server ends with its answer
-(``Connection: close``) is made anew. In these two cases it writes a line when all connections ask.
+The client runs for ``--seconds``. With ``--until-told`` it runs until its standard input ends. With
+``--until-refused`` it runs until the server refuses connections. Meanwhile it replaces a connection
+that the server ends with its answer (``Connection: close``). In these two cases it writes a line
+when all connections are open.
 
-The request is sent as it stands in the file, head and body. It reads no more of an answer than the
-status and the length, so that it costs less than the servers that it measures.
+The request is sent as it is in the file, head and body. The client reads only the status and the
+length of an answer. It therefore costs less than the servers that it measures.
 """
 
 import argparse
@@ -32,19 +33,19 @@ _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 
 
 class Asking(asyncio.Protocol):
-    """One connection: sends a request, waits for its answer, sends it again."""
+    """A connection that sends a request, waits for its answer, and sends the request again."""
 
     def __init__(self, request: bytes, seen: "Seen", again: Callable[[], None]) -> None:
-        """Takes what to send, where to note what comes, and how to connect again."""
+        """Takes the request, the record of all connections, and a function that connects again."""
         self._request, self._seen, self._again = request, seen, again
         self._held = bytearray()
-        self._missing: int | None = None  # bytes of the answer that have not come
-        self._is_chunked = False  # it says no length, and ends with an empty chunk
-        self._is_last = False  # the server ends the connection behind the answer
+        self._missing: int | None = None  # bytes of the answer that have not arrived
+        self._is_chunked = False  # the answer has no length, and ends with an empty chunk
+        self._is_last = False  # the server ends the connection after the answer
         self._began = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Asks for the first time."""
+        """Sends the first request."""
         self._transport = transport
         self._ask()
 
@@ -53,7 +54,7 @@ class Asking(asyncio.Protocol):
         self._transport.write(self._request)
 
     def data_received(self, data: bytes) -> None:
-        """Notes an answer that is whole, and asks again."""
+        """Records a complete answer, and sends the request again."""
         if self._missing is None:
             self._held += data
             end = self._held.find(b"\r\n\r\n")
@@ -79,7 +80,7 @@ class Asking(asyncio.Protocol):
                 self._ask()
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
-        """Goes on where the server has said that it ends this one; else that is noted as lost."""
+        """Connects again if the server announced the end of the connection, else records a loss."""
         if self._is_last and not self._seen.is_over:
             self._again()
             return
@@ -88,10 +89,10 @@ class Asking(asyncio.Protocol):
 
 
 class Seen:
-    """What all connections have seen."""
+    """A record of the answers on all connections."""
 
     def __init__(self, connections: int) -> None:
-        """Begins with nothing."""
+        """Begins with empty counts."""
         self.statuses: collections.Counter[int] = collections.Counter()
         self.times: list[float] = []
         self.lost = self.told = self.refused = 0
@@ -101,7 +102,7 @@ class Seen:
         self.ended = asyncio.Event()
 
     def closed(self) -> None:
-        """Notes that a connection has ended, and none comes in its place."""
+        """Records that a connection has ended without a replacement."""
         self.open -= 1
         if not self.open:
             self.ended.set()
@@ -110,13 +111,13 @@ class Seen:
 async def load(
     port: int, request: bytes, connections: int, until: Callable[[Seen], Awaitable[object]]
 ) -> dict[str, object]:
-    """Asks until told; returns the rate, the statuses and percentiles in microseconds.
+    """Sends requests until ``until`` returns; returns rate, statuses and latencies in microseconds.
 
     Args:
-        port: Of the server, on this machine.
+        port: The server's port on this machine.
         request: Head and body.
-        connections: How many at once.
-        until: Given what is seen, waits until it is over.
+        connections: The number of connections at once.
+        until: Called with the record of the answers; returns when the load is to end.
     """
     seen = Seen(connections)
     start = time.perf_counter()
@@ -140,7 +141,7 @@ async def load(
 
 
 async def _connect(port: int, request: bytes, seen: Seen) -> None:
-    """Begins to ask over one connection, and over another one when the server ends it so."""
+    """Opens a connection, and another one each time the server ends the connection."""
     loop = asyncio.get_running_loop()
 
     def again() -> None:

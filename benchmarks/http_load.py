@@ -2,9 +2,10 @@
 
 python benchmarks/http_load.py [--connections 64] [--quick]
 
-The server is a process of its own; the client is another one on the same machine, and costs it
-processors. Every answer is compared with what a single request gave before. A second server with
-small limits shows the refusals: 503 beyond max_requests, 504 beyond time_out_ms.
+The server is a process of its own. The client is another process on the same machine, and takes
+processor time from the server. Every answer is compared with the answer to a single request before.
+A second server with small limits shows the refusals: 503 beyond max_requests, 504 beyond
+time_out_ms.
 """
 
 import argparse
@@ -32,10 +33,10 @@ SAMPLES = ready_graphs() / "models" / "digits" / "samples"
 
 
 class Served:
-    """The graph, served by ``modelflow run`` in a process of its own, for the time of a block."""
+    """A server of the graph: ``modelflow run`` in a process of its own, for the time of a block."""
 
     def __init__(self, *settings: str) -> None:
-        """Takes settings of nodes, NODE.KEY=VALUE, and chooses a port."""
+        """Takes settings of nodes, as NODE.KEY=VALUE, and chooses a port."""
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
         endpoint = f"endpoint=http://127.0.0.1:{self.port}/"
@@ -44,7 +45,7 @@ class Served:
         self._command = ["modelflow", "run", graph, "--arg", endpoint, *more]
 
     def __enter__(self) -> "Served":
-        """Starts it, and waits until it answers."""
+        """Starts the server, and waits for its first answer."""
         with contextlib.ExitStack() as stack:
             self._process = stack.enter_context(
                 started(
@@ -64,25 +65,25 @@ class Served:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ends it, however it stands."""
+        """Ends the server in any state."""
         self._stack.close()
 
     def costs(self) -> tuple[float, int]:
-        """Returns the seconds of processor time, and the waits of its threads, so far."""
+        """Returns the seconds of processor time, and how often its threads waited, so far."""
         return cpu_seconds(self._process.pid), switches(self._process.pid)
 
     def threads(self) -> int:
-        """Returns how many threads it has."""
+        """Returns the number of the server's threads."""
         return len(list(Path(f"/proc/{self._process.pid}/task").iterdir()))
 
     def stop(self) -> int:
-        """Interrupts it, as Ctrl-C does; returns its exit status."""
+        """Interrupts the server, as Ctrl-C does, and returns its exit status."""
         self._process.send_signal(signal.SIGINT)
         return self._process.wait()
 
 
 async def _is_ready(port: int, body: bytes) -> bool:
-    """Tells whether a request is answered, by 200: the first ones after a start may not be."""
+    """Returns whether the server answers 200: the first requests after a start may fail."""
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
     except ConnectionRefusedError:
@@ -109,17 +110,17 @@ async def ask(
 
 
 class Load:
-    """Connections that ask without a pause."""
+    """Connections that send requests without a pause."""
 
     def __init__(self, port: int, bodies: list[bytes], expected: list[bytes] | None) -> None:
-        """Takes what to ask; ``expected``: the answers, where they are to be compared."""
+        """Takes the bodies to send, and the expected answers if answers are to be compared."""
         self._port, self._bodies, self._expected = port, bodies, expected
         self.statuses: collections.Counter[int] = collections.Counter()
         self.wrong = 0
         self.times: list[float] = []
 
     async def run(self, connections: int, seconds: float) -> None:
-        """Asks over so many connections for so long."""
+        """Sends requests over ``connections`` connections for ``seconds`` seconds."""
         end = time.perf_counter() + seconds
         await asyncio.gather(*(self._connection(n, end) for n in range(connections)))
 

@@ -1,7 +1,7 @@
-"""Other pipelines that do what the graph of `image_pipeline.py` does, where they are installed.
+"""Other pipelines that do the same as the graph of `image_pipeline.py`, where installed.
 
-Each gives float32 images of 224x224x3, a stream of them, on as many threads as there are
-processors; torch's DataLoader on as many processes. Each is a generator, which ends with a rate.
+Each yields a stream of float32 images of 224x224x3, with as many threads as the machine has
+processors. torch's DataLoader uses as many processes.
 """
 
 import importlib.util
@@ -16,12 +16,12 @@ __all__ = ["PEERS", "installed"]
 
 Function = Callable[[bytes], np.ndarray]
 WORKERS = len(os.sched_getaffinity(0))
-# Until so many images have come, threads and processes are still being started.
+# Until so many images have arrived, threads and processes are still being started.
 BEFORE = 2 * WORKERS
 
 
 def spdl(function: Function, jpeg: bytes, count: int) -> Iterable[object]:
-    """The function in a pipe of SPDL."""
+    """Yields images from the function in a pipe of SPDL."""
     from spdl.pipeline import PipelineBuilder
 
     builder = PipelineBuilder().add_source([jpeg] * count).pipe(function, concurrency=WORKERS)
@@ -31,7 +31,7 @@ def spdl(function: Function, jpeg: bytes, count: int) -> Iterable[object]:
 
 
 def tf_data(function: Function, jpeg: bytes, count: int) -> Iterable[object]:  # noqa: ARG001
-    """TensorFlow's own operations in a tf.data pipeline."""
+    """Yields images from TensorFlow's own operations in a tf.data pipeline."""
     import tensorflow as tf
 
     def prepared(data: "tf.Tensor") -> "tf.Tensor":
@@ -46,7 +46,7 @@ class _Photographs:
     """A data set of one photograph, many times."""
 
     def __init__(self, function: Function, jpeg: bytes, count: int) -> None:
-        """Takes what to do with it, and how often."""
+        """Takes the function, the photograph, and its number of repetitions."""
         self._function, self._jpeg, self._count = function, jpeg, count
 
     def __len__(self) -> int:
@@ -57,14 +57,14 @@ class _Photographs:
 
 
 def torch_loader(function: Function, jpeg: bytes, count: int) -> Iterable[object]:
-    """The function in the processes of torch's DataLoader; images come in batches of 16."""
+    """Yields images from the function in processes of torch's DataLoader, in batches of 16."""
     for images in _loader(function, jpeg, count):
         yield from images
 
 
 @cache
 def _loader(function: Function, jpeg: bytes, count: int) -> Iterable[Iterable[object]]:
-    """A loader whose processes stay, so that their start is not measured with every round."""
+    """Returns a loader whose processes persist, because a round must not measure their start."""
     from torch.utils.data import DataLoader
 
     return DataLoader(
@@ -81,11 +81,11 @@ PEERS: dict[str, tuple[str, Callable[[Function, bytes, int], Iterable[object]]]]
     "tf.data": ("tensorflow", tf_data),
     "torch DataLoader": ("torch", torch_loader),
 }
-"""Name -> the module that it needs, and the images that it gives."""
+"""Name -> the required module, and the generator of images."""
 
 
 def installed() -> dict[str, Callable[[Function, bytes, int], float]]:
-    """Returns those that can be imported, each with what returns its images a second."""
+    """Returns the installed pipelines, each with a function that returns its images a second."""
 
     def rate_of(
         images_of: Callable[[Function, bytes, int], Iterable[object]],

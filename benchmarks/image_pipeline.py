@@ -1,7 +1,7 @@
 """Decode, resize, mean as a graph (P3, P3b), against the same OpenCV calls in a thread pool.
 
-And against other pipelines, where they are installed (pip install spdl-core tensorflow torch).
-Processor time is that of this process and of those that it has started, in ticks of the system.
+The table also has other pipelines, where they are installed (pip install spdl-core tensorflow
+torch). Processor time is the time of this process and of its children, in ticks of the system.
 
     python benchmarks/image_pipeline.py [--quick] [--rounds 7]
 """
@@ -45,14 +45,14 @@ def photograph(width: int, height: int) -> bytes:
 
 
 def plain(jpeg: bytes) -> np.ndarray:
-    """Does with OpenCV what the graph does."""
+    """Decodes, resizes and subtracts the mean with OpenCV, as the graph does."""
     image = cv2.imdecode(np.frombuffer(jpeg, np.uint8), cv2.IMREAD_COLOR)
     image = cv2.resize(image, (224, 224))
     return cv2.subtract(image, (*MEAN, 0), dtype=cv2.CV_32F)
 
 
 def pool_rate(jpeg: bytes, count: int) -> float:
-    """Returns images a second of a plain pool with a thread a processor."""
+    """Returns images a second of a plain pool with a thread for each processor."""
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         start = time.perf_counter()
         for _ in pool.map(plain, [jpeg] * count):
@@ -61,13 +61,13 @@ def pool_rate(jpeg: bytes, count: int) -> float:
 
 
 def pool_client_rate(jpeg: bytes, count: int) -> float:
-    """Returns images a second of that pool, used by client threads that wait for each answer."""
+    """Returns images a second of such a pool whose clients each wait for their answer."""
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         return client_rate(lambda: pool.submit(plain, jpeg).result(), count)
 
 
 def client_rate(ask: Callable[[], object], count: int, clients: int = CLIENTS) -> float:
-    """Returns answers a second to client threads that each wait for theirs."""
+    """Returns answers a second of client threads that each wait for their answer."""
 
     def use() -> None:
         for _ in range(count // clients):
@@ -85,7 +85,7 @@ def client_rate(ask: Callable[[], object], count: int, clients: int = CLIENTS) -
 def programs_of(
     flow: modelflow.Flow, scaled: modelflow.Flow, jpeg: bytes, count: int
 ) -> dict[str, tuple[str, Callable[[], float]]]:
-    """Returns what is measured: name -> what it is compared with, and what gives its rate."""
+    """Returns the programs to measure: name -> the base of its ratio, and its rate function."""
     stream, ask = "pool, one stream", "pool, clients"
     peers = {
         name: (stream, partial(rate, plain, jpeg, count)) for name, rate in installed().items()
@@ -103,7 +103,7 @@ def programs_of(
 def measured(
     programs: Mapping[str, tuple[str, Callable[[], float]]], count: int, rounds: int
 ) -> list[tuple[str, float, str, float, str]]:
-    """Runs all in turn; returns rates and microseconds an image, each with its ratio."""
+    """Runs the programs round by round; returns rates and microseconds an image, with ratios."""
     rates: dict[str, list[float]] = {name: [] for name in programs}
     costs: dict[str, list[float]] = {name: [] for name in programs}
     for turn in range(rounds + 1):
@@ -136,7 +136,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="few images of one size")
     parser.add_argument("--rounds", type=int, default=7, help="how often each is measured")
     given = parser.parse_args()
-    cv2.setNumThreads(1)  # for both sides: the threads are those of the pool and of the nodes
+    cv2.setNumThreads(1)  # for both programs: only the pool and the nodes have threads
     rows = []
     with machine() as ran_on:
         for width, height in SIZES[:1] if given.quick else SIZES:

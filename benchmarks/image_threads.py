@@ -2,8 +2,8 @@
 
 python benchmarks/image_threads.py [--threads 1,4,8,16] [--seconds 40] [--quick]
 
-JPEG 640x480 -> decode -> resize 224 -> mean in one session: the graph with N threads a node, the
-graph with N processes a node, and the same OpenCV calls in a pool of N threads.
+JPEG 640x480 -> decode -> resize 224 -> mean in one session. The graph runs with N threads a node
+and with N processes a node. A pool of N threads makes the same OpenCV calls.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""What ``import modelflow`` costs (P5), and what an idle flow does.
+"""Measures the time of ``import modelflow`` (P5), and the processor time of an idle flow.
 
 python benchmarks/import_time.py [--quick]
 """
@@ -39,7 +39,7 @@ def idle_share(wait: float) -> float:
     """Returns the percentage of a processor that a started flow uses while nothing is sent."""
     text = "digraph { input [type=input] resize [width=8, height=8] output [type=output] "
     with modelflow.Flow(text + "input -> resize -> output }"):
-        threading.Event().wait(wait)  # what starting has left to do
+        threading.Event().wait(wait)  # for the end of the work that starting a flow causes
         before = time.process_time()
         threading.Event().wait(wait)
         return (time.process_time() - before) / wait * 100

@@ -1,9 +1,9 @@
-"""What the runtime costs in instructions: the same on a quiet machine and on a busy one.
+"""Counts the instructions of the runtime, which are the same on a quiet and on a busy machine.
 
-Each row runs a graph of nodes that do nothing, for two numbers of items; the slope between the two
-is the cost of an item. Where the system does not count instructions (most virtual machines) it is
-processor time, which wants many rounds. To compare two versions, give the folder of the other one:
-both are run in turn, and the ratio of their medians is printed.
+Each row runs a graph of nodes that do nothing, for two numbers of items. The slope between the two
+is the cost of an item. Most virtual machines do not count instructions. The cost is then processor
+time, which needs many rounds. To compare two versions, give the folder of the other version. Both
+run in alternating rounds, and the table has the ratio of their medians.
 
     python benchmarks/instructions.py
     python benchmarks/instructions.py --against ../other --rounds 9
@@ -23,7 +23,7 @@ import modelflow
 
 
 def counter() -> type[Instructions] | type[CpuTime]:
-    """Returns the best counter that there is."""
+    """Returns the best counter of this machine."""
     try:
         Instructions().close()
     except OSError:
@@ -32,7 +32,7 @@ def counter() -> type[Instructions] | type[CpuTime]:
 
 
 def measured_in(folder: str, *options: str) -> dict[str, float]:
-    """Runs this program on the code in a folder; returns its figures."""
+    """Runs this program on the code in a folder, and returns its figures."""
     environment = {**os.environ, "PYTHONPATH": folder}
     command = [sys.executable, __file__, "--json", "--rounds", "1", *options]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)

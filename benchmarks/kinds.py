@@ -17,13 +17,13 @@ import modelflow
 
 @modelflow.flowunit
 def same(value: object) -> object:
-    """Gives what it gets."""
+    """Returns its input."""
     return value
 
 
 @modelflow.flowunit
 def slow(value: object, *, seconds: float = 0.002) -> object:
-    """Takes its time."""
+    """Returns its input after ``seconds``."""
     time.sleep(seconds)
     return value
 
@@ -36,25 +36,25 @@ def one_in_ten(value: int) -> str:
 
 @modelflow.flowunit(kind="expand")
 def copies(value: int) -> list[int]:
-    """Makes eight of one."""
+    """Returns eight copies of a value."""
     return [value] * 8
 
 
 @modelflow.flowunit(kind="collapse")
 def first(values: list[int]) -> int:
-    """Makes one of eight."""
+    """Returns the first of eight values."""
     return values[0]
 
 
 @modelflow.flowunit(kind="loop", outputs=("again", "done"))
 def once_more(value: int) -> dict[str, int]:
-    """Goes round once: even numbers come as odd ones."""
+    """Sends each value round the loop once, marked by an addition of 2 ** 20."""
     return {"done": value} if value >= 1 << 20 else {"again": value + (1 << 20)}
 
 
 @modelflow.flowunit
 def plain(value: int) -> int:
-    """Takes off what the loop has added."""
+    """Removes the loop's addition."""
     return value % (1 << 20)
 
 
@@ -99,7 +99,7 @@ def flow_of(text: str) -> modelflow.Flow:
 
 
 def cost_table(count: int, rounds: int) -> None:
-    """Prints what a buffer costs through one node of each kind."""
+    """Prints the cost of a buffer through one node of each kind."""
     flows = {name: flow_of(text).start() for name, text in GRAPHS.items()}
     found = medians(
         {name: lambda flow=flow: streamed(flow, count) for name, flow in flows.items()}, rounds
@@ -155,7 +155,7 @@ def branch_table(count: int, seconds: float) -> None:
 
 
 def session_table(sessions: int) -> None:
-    """Prints what an open, idle stream takes."""
+    """Prints the memory and the threads of open, idle streams."""
     with flow_of("input -> count -> same -> output") as flow:
         flow.infer(0)
         threads = threading.active_count()

@@ -1,4 +1,4 @@
-"""A program with a time limit: its lines as they come, and no process of it left at the end."""
+"""A program with a time limit: yields its lines at once, and ends with all its processes."""
 
 import contextlib
 import ctypes
@@ -28,7 +28,7 @@ def adopt_orphans() -> None:
 
 
 class LimitedProgram:
-    """A Python program that runs until it ends or its time is over.
+    """A Python program that runs until its end or its time limit.
 
     Attributes:
         status: The exit status; None until it has ended, and for a program that was aborted.
@@ -37,7 +37,7 @@ class LimitedProgram:
     def __init__(
         self, arguments: Sequence[str], until: float, errors: IO[str], folder: Path
     ) -> None:
-        """Describes the program; the ``with`` statement starts it, and kills what is left of it.
+        """Describes the program; the ``with`` statement starts the program, and kills its remains.
 
         Args:
             arguments: The arguments of Python.
@@ -108,14 +108,14 @@ class LimitedProgram:
 
 
 def _read(descriptor: int) -> bytes | None:
-    """Returns bytes that are there now; None where there are none, ``b""`` at the end."""
+    """Returns available bytes, None if no bytes are available, or ``b""`` at the end."""
     with contextlib.suppress(BlockingIOError):
         return os.read(descriptor, 1 << 16)
     return None
 
 
 def _kill_descendants() -> None:
-    """Kills all descendants of this process, and those that they start meanwhile."""
+    """Kills all descendants of this process, also descendants that start meanwhile."""
     until = time.monotonic() + _GRACE  # a process that hangs in a driver cannot be killed
     while (others := family(os.getpid())[1:]) and time.monotonic() < until:
         for process in others:

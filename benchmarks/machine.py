@@ -1,4 +1,4 @@
-"""What a benchmark runs on, and the processor time and GPU time that are spent there."""
+"""The machine of a benchmark, and the processor time and GPU time that a benchmark spends."""
 
 import contextlib
 import os
@@ -23,9 +23,9 @@ _TICK = os.sysconf("SC_CLK_TCK")
 
 
 def cpu_seconds(process: int) -> float:
-    """Returns the processor time of a process, of all that it has started, and of what they have.
+    """Returns the processor time of a process and of all its descendants.
 
-    In ticks of the system, of a hundredth of a second mostly.
+    The resolution is a tick of the system, mostly a hundredth of a second.
     """
     total = 0.0
     for one in family(process):
@@ -71,7 +71,7 @@ class GpuSamples:
     """
 
     columns = ("GPU %", "GPU MiB", "GPU MHz", "GPU W")
-    """What `between` returns: mean use, largest memory, mean clock, mean power."""
+    """The values of `between`: mean use, largest memory, mean clock, mean power."""
 
     _QUERY = "utilization.gpu,memory.used,clocks.sm,power.draw"
     _COMMAND = ("nvidia-smi", "--id=0", "--loop-ms=200", "--format=csv,noheader,nounits")
@@ -95,7 +95,7 @@ class GpuSamples:
         self._stack.close()
 
     def between(self, start: float, end: float) -> list[float | str]:
-        """Returns a value for each of `columns`; ``""`` where the GPU does not report it.
+        """Returns a value for each of `columns`; ``""`` for a value that the GPU does not report.
 
         Args:
             start: The begin of the period, by `time.perf_counter`.
@@ -124,7 +124,7 @@ def _number(text: str) -> float | None:
 
 
 class machine:  # noqa: N801 - a block: with machine() as ran_on
-    """What a benchmark ran on: its processors, and what others took of them meanwhile."""
+    """The machine of a benchmark: its processors, and their use by other programs meanwhile."""
 
     def __enter__(self) -> "machine":
         """Begins to count."""
@@ -140,18 +140,18 @@ class machine:  # noqa: N801 - a block: with machine() as ran_on
         return max(0.0, (_busy() - self._busy - (_own() - self._own)) / seconds)
 
     def __str__(self) -> str:
-        """Says it, for the time until now."""
+        """Describes the use of the machine until now."""
         return f"ran on {os.cpu_count()} processors, of which others took {self.others():.1f}"
 
 
 def _busy() -> float:
-    """Processor seconds of the machine that were not idle."""
+    """Returns the processor seconds of the machine that were not idle."""
     fields = [int(one) for one in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
     return (sum(fields[:8]) - fields[3] - fields[4]) / _TICK
 
 
 def _own() -> float:
-    """Processor seconds of this process and of those that it has started and that have ended."""
+    """Returns the processor seconds of this process and of its children that have ended."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
 
@@ -160,7 +160,7 @@ PACKAGES = ("numpy", "opencv-python-headless", "torch", "torchvision", "simplejp
 
 
 def describe_machine() -> Iterator[tuple[str, object]]:
-    """Yields names and values: processors, versions, GPU; the slow ones (of PyTorch) last."""
+    """Yields facts: processors, versions, GPU, and at last the slow facts about PyTorch."""
     yield "processors that may be used, in all", f"{len(os.sched_getaffinity(0))}, {os.cpu_count()}"
     with contextlib.suppress(OSError):
         yield "processor time by cgroup", Path("/sys/fs/cgroup/cpu.max").read_text().strip()

@@ -1,4 +1,4 @@
-"""What the benchmark programs share: taking turns, medians, the rate of a session, tables."""
+"""Functions of all benchmark programs: alternating rounds, medians, rates of sessions, tables."""
 
 import contextlib
 import json
@@ -30,13 +30,13 @@ Found = TypeVar("Found")
 def take_turns(
     programs: Mapping[str, Callable[[], Found]], rounds: int, until: float = math.inf
 ) -> dict[str, list[Found]]:
-    """Runs the programs in turn (A B A B ...) and returns the figures of each one.
+    """Runs the programs in alternating rounds (A B A B ...), and returns the figures of each.
 
-    Machines are shared and noisy: figures are only to be compared within one run.
+    Machines are shared and noisy: compare figures only within one run.
 
     Args:
         programs: Name -> the program.
-        rounds: The most rounds; there is one at least.
+        rounds: The most rounds; at least one round runs.
         until: No further round begins after this time, by `time.perf_counter`.
     """
     found: dict[str, list[Found]] = {name: [] for name in programs}
@@ -49,7 +49,7 @@ def take_turns(
 
 
 def medians(programs: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, float]:
-    """Runs the programs in turn and returns the median of each one's figures."""
+    """Runs the programs in alternating rounds, and returns the median of each program's figures."""
     found = take_turns(programs, rounds)
     return {name: statistics.median(values) for name, values in found.items()}
 
@@ -74,10 +74,10 @@ def session_rate(flow: "modelflow.Flow", value: object, count: int) -> float:
 
 
 def clients_rate(ask: Callable[[], object], clients: int, lump: int, seconds: float) -> float:
-    """Returns answers a second to threads that each wait for theirs.
+    """Returns answers a second of threads that each wait for their answer.
 
-    Answers come a lump at a time: it is measured from the end of the first one to the last answer;
-    from the beginning where there are not two.
+    Answers come a lump at a time. The time is measured from the end of the first lump to the last
+    answer. If only one lump has come, it is measured from the beginning.
     """
     ends: list[list[float]] = [[] for _ in range(clients)]
     start = time.perf_counter()
@@ -154,7 +154,7 @@ class Table:
             self.add(f"{what}: FAILED: {type(error).__name__}: {reason}")
 
     def close(self) -> None:
-        """Prints the table, unless it was printed row by row."""
+        """Prints the table, unless `add` has printed its rows."""
         if not self._as_json:
             print_table(self._title, self._columns, self.rows)
 

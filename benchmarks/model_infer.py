@@ -2,8 +2,8 @@
 
 python benchmarks/model_infer.py [--engine tensorflow] [--device cpu] [--depth 50] [--quick]
 
-The engine alone: one thread, one call after another, with batches that lie ready: its best. The
-naive service: as many threads as there are clients, each calling the engine with its own image.
+The engine alone is its best case: one thread calls it with prepared batches, one after another. The
+naive service has as many threads as clients, each of which calls the engine with its own image.
 """
 
 import argparse

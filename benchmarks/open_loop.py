@@ -1,12 +1,13 @@
-"""A client that asks when it is due, whatever the answers do: prints what it saw, as JSON.
+"""A client that sends requests at fixed times, and prints its measurements as JSON.
 
 python benchmarks/open_loop.py PORT PATH --rate 3000 --seconds 5 [--rows 8] [--timeout-ms 30]
 
-Arrivals are those of a Poisson process, drawn before it begins. A request's latency counts from
-the moment at which it was due, so that a client that is held up hides nothing. What is due is sent
-once a millisecond, each request over a connection that has no other one; `starved` counts how often
-there was none, `late_ms` how late the 99th of 100 was sent. `goodput` is what was answered while
-requests still came.
+The times do not depend on the answers. They are a Poisson process, drawn before it begins. A
+request's latency counts from its due time. A delayed client therefore hides nothing. Due requests
+are sent once a millisecond, each over an idle connection. `starved` counts how often no connection
+was idle. `late_ms` is the delay of sending, at the 99th percentile. `goodput` is the rate of
+answers
+while requests were still due.
 """
 
 import argparse
@@ -26,31 +27,31 @@ except ImportError:
     uvloop = None
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
-# What the server says of a request that it does not take -> the reason that its metrics count.
+# Part of the server's message for a refused request -> the reason that its metrics count.
 _REASONS = {b"requests under way": "full", b"would answer in": "would_miss_deadline"}
 _TICK = 0.001
 
 
 class Connection(asyncio.Protocol):
-    """One connection: has one request, or none."""
+    """A connection with at most one request."""
 
     def __init__(self, load: "Load") -> None:
-        """Takes whom to tell of answers."""
+        """Takes the load, which counts the answers."""
         self._load = load
         self._held = bytearray()
         self._due = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Is there for requests."""
+        """Makes the connection available for requests."""
         self._transport = transport
 
     def ask(self, request: bytes, due: float) -> None:
-        """Sends a request that was due then."""
+        """Sends a request that was due at ``due``."""
         self._due = due
         self._transport.write(request)
 
     def data_received(self, data: bytes) -> None:
-        """Notes an answer that is whole."""
+        """Records a complete answer."""
         self._held += data
         end = self._held.find(b"\r\n\r\n")
         if end < 0:
@@ -62,19 +63,19 @@ class Connection(asyncio.Protocol):
         self._held.clear()
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
-        """Notes that the server has ended it."""
+        """Records that the server has ended the connection."""
         self._load.lost += 1
 
     def close(self) -> None:
-        """Ends it."""
+        """Ends the connection."""
         self._transport.close()
 
 
 class Load:
-    """All that is asked, and what came of it."""
+    """All requests of a run, and their outcomes."""
 
     def __init__(self, head: bytes, body: bytes, due: Sequence[float]) -> None:
-        """Takes a request's head; its body, each ``%f`` of which is the time; when it is due."""
+        """Takes a request's head, its body with a ``%f`` for each time, and all due times."""
         self._head, self._body = head, body
         self._rows = body.count(b"%")
         self._due = due
@@ -87,7 +88,7 @@ class Load:
         self.sent = self.in_time = 0
 
     async def run(self, port: int, connections: int) -> float:
-        """Asks; returns the seconds from the first that was due to the last answer."""
+        """Sends all requests; returns the seconds from the first due time to the last answer."""
         loop = asyncio.get_running_loop()
         for _ in range(connections):
             made = await loop.create_connection(lambda: Connection(self), "127.0.0.1", port)
@@ -106,7 +107,7 @@ class Load:
         return taken
 
     def _send(self) -> None:
-        """Sends what is due."""
+        """Sends the requests that are due."""
         now = time.monotonic()
         since = now - self.began
         while self.sent < len(self._due) and (due := self._due[self.sent]) <= since:
@@ -136,7 +137,7 @@ class Load:
 
 
 def request_of(path: str, timeout_ms: float, rows: int = 1) -> tuple[bytes, bytes]:
-    """Returns the head of a request and its body, where each ``%f`` is when it is sent."""
+    """Returns the head and the body of a request; each ``%f`` in the body is its send time."""
     body = b'{"instances": [' + b", ".join([b"%20.6f"] * rows) + b"]}"
     more = f"Inference-Timeout-Ms: {timeout_ms:g}\r\n" if timeout_ms else ""
     length = len(body % ((0.0,) * rows))

@@ -1,4 +1,4 @@
-"""What the runtime itself costs (P4): chains of units that do nothing, against bare queues.
+"""Measures the cost of the runtime (P4): chains of units that do nothing, against bare queues.
 
 python benchmarks/overhead.py [--quick]
 """
@@ -23,7 +23,7 @@ HOPS = 4
 
 
 class Forward(modelflow.FlowUnit):
-    """Gives what it gets, a list at a time."""
+    """A unit that forwards its input, a list at a time."""
 
     SPEC = modelflow.FlowUnitSpec(
         "forward",
@@ -39,7 +39,7 @@ class Forward(modelflow.FlowUnit):
 
 @modelflow.flowunit
 def identity(value: object) -> object:
-    """Gives what it gets, an item at a time."""
+    """Returns its input, an item at a time."""
     return value
 
 
@@ -84,7 +84,7 @@ def bare(count: int, list_size: int, hops: int = HOPS) -> float:
 
 
 def streamed(flow: modelflow.Flow, count: int) -> float:
-    """Returns the microseconds an item of one session, sent one by one and received one by one."""
+    """Returns the microseconds an item of a session that sends and receives single items."""
     stream = flow.create_stream_io()
 
     def send() -> None:

@@ -1,10 +1,10 @@
-"""Does the doctor name what is wrong? Twelve troubles, each planted at two places with three seeds.
+"""Tests the doctor's diagnoses with twelve problems, each at two nodes with three seeds.
 
 python benchmarks/planted_causes.py [--only "small batch"] [--seconds 2.5] [--seeds 3]
 
-A graph of three nodes with one trouble in the first or the second, and a healthy one in which
-nothing is to be found. On a quiet machine at least 95 % should be named with node and cause; other
-programs are themselves a trouble that it names.
+A graph of three nodes has one problem in the first or the second node. A healthy graph, without a
+finding, is tested, too. On a quiet machine the doctor should name node and cause in at least 95 %
+of the cases. The load of other programs is itself a problem that the doctor names.
 """
 
 # ruff: noqa: ARG001, ARG002, D102 - methods and functions that others call
@@ -42,15 +42,15 @@ NODES = ("first", "second", "third")
 
 @dataclass
 class Planted:
-    """A graph with a trouble.
+    """A graph with a problem.
 
     Attributes:
-        expected: Node and cause; None: nothing is to be found.
-        units: What its nodes run.
-        attributes: Those of each node.
-        drive: Uses it until it is told to stop.
-        around: Entered while it is watched.
-        graph: The text, where it is not the chain.
+        expected: Node and cause; None if nothing is to be found.
+        units: The unit of each node.
+        attributes: The attributes of each node.
+        drive: Uses the flow until its event is set.
+        around: Entered while the doctor watches.
+        graph: The text, if it is not the chain.
     """
 
     expected: tuple[str, str] | None
@@ -144,14 +144,14 @@ def hashing(name: str, megabytes: float) -> Callable[..., Any]:
 
 
 def burn(over: Any) -> None:
-    """Computes until it is told to stop."""
+    """Computes until the event is set."""
     while not over.is_set():
         sum(range(20000))
 
 
 @contextmanager
 def burners(count: int) -> Iterator[None]:
-    """Has other processes compute."""
+    """Starts other processes that compute."""
     context = multiprocessing.get_context("spawn")
     over = context.Event()
     processes = [context.Process(target=burn, args=(over,)) for _ in range(count)]
@@ -352,7 +352,7 @@ def healthy(place: int, rng: random.Random) -> Planted:
 def streaming(
     pause: float, *, jitter: bool = False
 ) -> "Callable[[modelflow.Flow, threading.Event], None]":
-    """Sends in one session as fast as it is taken, or with pauses; reads everything."""
+    """Sends in one session as fast as possible, or with pauses, and reads all outputs."""
 
     def drive(flow: modelflow.Flow, over: threading.Event) -> None:
         rng = random.Random(0)
@@ -367,7 +367,7 @@ def streaming(
             if pause:
                 over.wait(pause)
             elif jitter and rng.random() < 0.002:
-                over.wait(0.12)  # what waits is done; then some come alone
+                over.wait(0.12)  # all waiting items are done; then a few arrive alone
                 for _ in range(4):
                     stream.send("input", np.zeros(16, np.float32))
                     over.wait(0.01)
@@ -379,7 +379,7 @@ def streaming(
 
 
 def reading(output: str) -> "Callable[[modelflow.Flow, threading.Event], None]":
-    """Sends in one session, and reads one of its outputs."""
+    """Sends in one session, and reads one output."""
 
     def drive(flow: modelflow.Flow, over: threading.Event) -> None:
         stream = flow.create_stream_io()
@@ -404,7 +404,7 @@ def reading(output: str) -> "Callable[[modelflow.Flow, threading.Event], None]":
 
 
 def read(stream: Any, output: str) -> None:
-    """Takes whatever comes."""
+    """Reads buffers until the stream ends."""
     try:
         while True:
             stream.recv(output, errors="return")
@@ -413,7 +413,7 @@ def read(stream: Any, output: str) -> None:
 
 
 def clients(count: int) -> "Callable[[modelflow.Flow, threading.Event], None]":
-    """So many clients, each of which waits for its answer."""
+    """Starts ``count`` clients, each of which waits for its answer."""
 
     def drive(flow: modelflow.Flow, over: threading.Event) -> None:
         def use() -> None:
@@ -430,7 +430,7 @@ def clients(count: int) -> "Callable[[modelflow.Flow, threading.Event], None]":
 
 
 def paced(rate: float) -> "Callable[[modelflow.Flow, threading.Event], None]":
-    """So many requests a second, one after the other."""
+    """Sends consecutive requests at ``rate`` a second."""
 
     def drive(flow: modelflow.Flow, over: threading.Event) -> None:
         due = time.monotonic()
@@ -443,7 +443,7 @@ def paced(rate: float) -> "Callable[[modelflow.Flow, threading.Event], None]":
 
 
 def waiting(flow: modelflow.Flow, over: threading.Event) -> None:
-    """Leaves it to the flow's sources."""
+    """Waits; the sources of the flow send."""
     over.wait()
 
 
@@ -451,7 +451,7 @@ def waiting(flow: modelflow.Flow, over: threading.Event) -> None:
 
 
 def seen(planted: Planted, seconds: float) -> Diagnosis:
-    """Runs it, watches it, and asks the doctor."""
+    """Runs the graph, watches the flow, and returns the doctor's diagnosis."""
     nodes = " ".join(
         f"{name} [{planted.attributes[name]}]" if name in planted.attributes else name
         for name in planted.units
@@ -509,7 +509,7 @@ CAUSES = {
 
 
 def main() -> None:
-    """Plants them all and prints what was named."""
+    """Plants all problems, and prints the diagnoses."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", choices=CAUSES)
     parser.add_argument("--seconds", type=float, default=2.5)
@@ -537,7 +537,7 @@ def main() -> None:
 
 
 def name(planted: Planted, seconds: float) -> str:
-    """Returns ``yes``, or what was named instead."""
+    """Returns ``yes``, or the wrong diagnosis."""
     diagnosis = seen(planted, seconds)
     first = next(iter(diagnosis.findings), None)
     found = None if first is None else (first.node, str(first.cause))

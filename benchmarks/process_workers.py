@@ -30,7 +30,7 @@ def sort(signal: np.ndarray) -> np.ndarray:
 
 @modelflow.flowunit
 def same(signal: np.ndarray) -> np.ndarray:
-    """Does nothing: what the way there and back costs."""
+    """Returns its input, which shows the cost of the way to the process and back."""
     return signal
 
 

@@ -2,10 +2,10 @@
 
 python benchmarks/ray_serving.py [--peers-python PATH] [--connections 32] [--quick]
 
-A small JSON request, one replica each; the servers run in turn, over several rounds, and share the
-machine with the client: figures are to be compared within one run. Ray Serve is asked twice, by its
-proxy in Python and by its HAProxy (which needs the program haproxy). It is installed apart:
-pip install 'ray[serve]' numpy
+The request is a small JSON document. Each server has one replica. The servers run one after
+another, over several rounds, and share the machine with the client. Compare figures only within
+one run. Ray Serve is measured twice: with its proxy in Python and with its HAProxy (which needs the
+program haproxy). Install it separately: pip install 'ray[serve]' numpy
 """
 
 import argparse
@@ -28,14 +28,14 @@ HERE = Path(__file__).resolve().parent
 PEERS = HERE / "serving_peers"
 ALONE, OURS = "modelflow serve", "modelflow ray serve"
 PROXY, HAPROXY = "Ray Serve, proxy in Python", "Ray Serve, HAProxy"
-# Seconds: Ray Serve's HAProxy is begun anew behind its first answers.
+# Seconds: Ray Serve starts its HAProxy again after the first answers.
 _SETTLES = 15.0
 _SEARCH = os.pathsep.join(map(str, (HERE.parent, PEERS, HERE / "serving_graphs")))
 HAPROXY_SETTINGS = {"RAY_SERVE_ENABLE_HA_PROXY": "1", "RAY_SERVE_THROUGHPUT_OPTIMIZED": "1"}
 
 
 def commands(port: int, peers_python: str) -> dict[str, tuple[list[str], dict[str, str]]]:
-    """Returns what to start and what it is told by the environment, by the name in the table."""
+    """Returns command and environment of each server, by the name in the table."""
     graph = str(HERE / "serving_graphs" / "mean.toml")
     alone = [sys.executable, "-m", "modelflow", "serve", graph, "--http", f"127.0.0.1:{port}"]
     found = {

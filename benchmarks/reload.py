@@ -2,8 +2,8 @@
 
 python benchmarks/reload.py [--engine onnx] [--reloads 200] [--quick]
 
-Each time a new version of the model is put into its folder, an old one taken away, and `reload`
-called, while client threads ask without a pause.
+For each reload the program adds a new version to the model's folder, removes an old version, and
+calls `reload`. Meanwhile client threads send requests without a pause.
 """
 
 import argparse

@@ -21,12 +21,12 @@ QUICK = 2_000
 
 @dataclass
 class Replica:
-    """A queue and one who serves it.
+    """A queue and its server.
 
     Attributes:
         mean: Its mean service time.
-        queue: When each call in it came; the first one is being served.
-        done: How many it has served.
+        queue: The arrival time of each call; the first call is being served.
+        done: The number of calls that it has served.
     """
 
     mean: float
@@ -36,11 +36,11 @@ class Replica:
 
 @dataclass
 class Front:
-    """What a front knows of each replica.
+    """A front's knowledge of each replica.
 
     Attributes:
-        own: Its own calls there.
-        told: How many calls of others were there when it last answered.
+        own: The calls of this front at the replica.
+        told: The calls of other fronts at the replica, by its last answer.
     """
 
     own: list[int]
@@ -51,12 +51,12 @@ Choose = Callable[[Front, list[int]], int]
 
 
 def own(front: Front, places: list[int]) -> int:
-    """The one with the fewest calls of this front."""
+    """Returns the replica with the fewest calls of this front."""
     return min(places, key=lambda place: front.own[place])
 
 
 def told(front: Front, places: list[int]) -> int:
-    """The one with the fewest calls, of others as its last answer has told."""
+    """Returns the replica with the fewest calls: the front's own, and others by its last answer."""
     return min(places, key=lambda place: front.own[place] + front.told[place])
 
 
@@ -72,7 +72,7 @@ POLICIES: dict[str, tuple[Choose, int | None]] = {
 def simulate(
     policy: str, given: argparse.Namespace, *, is_uneven: bool
 ) -> tuple[list[float], float]:
-    """Runs so many calls; returns their waits, and the spread of what replicas have done."""
+    """Simulates the calls; returns their waits, and the spread of calls among the replicas."""
     fronts, replicas = given.fronts, given.replicas
     draw = random.Random(given.seed)
     choose, most = POLICIES[policy]
@@ -116,7 +116,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--fronts", type=int, default=2)
     parser.add_argument("--replicas", type=int, default=50)
-    parser.add_argument("--load", type=float, default=0.9, help="of what the replicas can do")
+    parser.add_argument("--load", type=float, default=0.9, help="part of the replicas' capacity")
     parser.add_argument("--calls", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="only show that the program runs")

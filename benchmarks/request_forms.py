@@ -1,10 +1,10 @@
-"""What a request costs the server, whatever it is: rows, protocol, id, deadline, log, keys.
+"""Measures the cost of a request by its form: rows, protocol, id, deadline, log, keys.
 
 python benchmarks/request_forms.py [--connections 1,8,64] [--rounds 3] [--seconds 2] [--quick]
 
-One model, the first of four floats, in a server of its own. Each line is a form of a request; its
-cost is the server's processor time in microseconds, and as a ratio to the cheapest form in the same
-run and with as many connections.
+One model, the first of four floats, runs in a server of its own. Each line is a form of a request.
+Its cost is the server's processor time in microseconds. The ratio is to the cheapest form in the
+same run and with as many connections.
 """
 
 import argparse
@@ -34,11 +34,11 @@ class Form:
     """A form of a request.
 
     Attributes:
-        title: What it is called.
-        rows: How many it has.
+        title: The title in the table.
+        rows: The number of rows.
         protocol: ``v1``, ``json`` or ``binary`` (Open Inference).
-        headers: What it says beside.
-        log: Where the server's access log goes; None: it has none.
+        headers: Additional headers.
+        log: The file of the server's access log; None if it has no access log.
     """
 
     title: str
@@ -109,7 +109,7 @@ def cost_of(form: Form, connections: int, seconds: float) -> float:
         message = Path(folder, "request")
         message.write_bytes(message_of(form))
         _wait(port, message.read_bytes())
-        asked(port, message, connections, min(seconds, 0.5))  # what comes first costs more
+        asked(port, message, connections, min(seconds, 0.5))  # the first requests cost more
         before = cpu_seconds(process.pid)
         answers = asked(port, message, connections, seconds)["answers"]
         return (cpu_seconds(process.pid) - before) * 1e6 / answers

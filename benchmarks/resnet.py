@@ -1,8 +1,8 @@
 """Real ResNets with random weights, written as a model of each engine.
 
-The networks are those of He et al., "Deep Residual Learning for Image Recognition" (2015), with
-the stride in the 3x3 convolution, as torchvision has them. Inputs are float32 (N, 3, 224, 224),
-Keras's (N, 224, 224, 3); outputs are 1000 scores.
+The networks are from He et al., "Deep Residual Learning for Image Recognition" (2015). The stride
+is in the 3x3 convolution, as in torchvision. Inputs are float32 (N, 3, 224, 224), and Keras's are
+(N, 224, 224, 3). Outputs are 1000 scores.
 """
 
 import warnings
@@ -85,7 +85,7 @@ def write_resnet(engine: str, depth: int, folder: Path, side: int = 224) -> Path
 
 
 def write_small(engine: str, folder: Path) -> Path:
-    """Writes a small network: a ResNet of 26 layers; for ``tensorflow`` a MobileNet."""
+    """Writes a small network: a MobileNet for ``tensorflow``, else a ResNet of 26 layers."""
     if engine != "tensorflow":
         return write_resnet(engine, 26, folder)
     return _saved("MobileNet", folder / "mobilenet.keras")

@@ -1,11 +1,13 @@
-"""How full the batches are before a model that cannot keep up: hand-overs and fusing must not thin
-them.
+"""Measures the size of batches before a saturated model, with and without hand-overs and fusing.
+
+Neither hand-overs nor fusing may make the batches smaller.
 
 python benchmarks/saturated.py [--quick]
 
-Small JPEGs, decoded, resized and scaled, in front of a ResNet-26 in batches of 16; 32 clients that
-each wait for their answer, or one session. The same graph with and without threads that go on with
-the next stage, and with and without neighbours as one stage, in turn.
+Small JPEGs are decoded, resized and scaled before a ResNet-26, in batches of at most
+16 images. The load is 32 clients that each wait for their answer, or one session. Hand-overs let a
+thread go on with the next stage. Fusing makes neighbours one stage. The combinations take turns in
+every round.
 """
 
 import argparse
@@ -49,7 +51,7 @@ type = "float"
 [output.output1]
 name = "scores"
 """
-# Whether neighbours are one stage, and below what a call is short enough to be handed over.
+# Whether neighbours are one stage, and the time below which a call is handed over.
 SETTINGS = {
     "stages apart, no hand-overs": ("off", 0.0),
     "stages apart": ("off", slot.CHEAP),
@@ -100,7 +102,7 @@ def main() -> None:
 def _measured(
     unit: modelflow.FlowUnitSpec, rate_of: Callable[[modelflow.Flow], float], rounds: int
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Runs all in turn; returns rates, and rows a call of the model."""
+    """Runs all settings in alternating rounds; returns rates, and rows a call of the model."""
     rates: dict[str, list[float]] = {name: [] for name in SETTINGS}
     sizes: dict[str, list[float]] = {name: [] for name in SETTINGS}
     usual = slot.CHEAP

@@ -29,11 +29,11 @@ class Served:
     """A server, ready, for the time of a block."""
 
     def __init__(self, *command: str, log: IO[str] | None = None) -> None:
-        """Takes what stands behind ``modelflow serve``, and chooses a port.
+        """Takes the arguments of ``modelflow serve``, and chooses a port.
 
         Args:
             command: The arguments.
-            log: Receives its standard error; None: `said` returns it.
+            log: Receives the server's standard error. If None, `said` returns it.
         """
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
@@ -42,7 +42,7 @@ class Served:
         self._command += ["--http", f"127.0.0.1:{self.port}", "--grpc", "off"]
 
     def __enter__(self) -> "Served":
-        """Starts it, and waits until it is ready."""
+        """Starts the server, and waits until the server is ready."""
         with contextlib.ExitStack() as stack:
             self._said = self._log or stack.enter_context(tempfile.TemporaryFile("w+"))
             quiet = {"stdout": subprocess.DEVNULL, "stderr": self._said}
@@ -61,21 +61,21 @@ class Served:
         return self
 
     def __exit__(self, *raised: object) -> None:
-        """Ends it, however it stands."""
+        """Ends the server in any state."""
         self._stack.close()
 
     @property
     def pid(self) -> int:
-        """The process."""
+        """The process id of the server."""
         return self._process.pid
 
     def said(self) -> str:
-        """Returns what it has written to its standard error."""
+        """Returns the text of the server's standard error."""
         self._said.seek(0)
         return self._said.read()
 
     def get(self, path: str, body: bytes | None = None) -> tuple[int, str]:
-        """Asks; returns status and text, 0 where nobody listens."""
+        """Sends a request; returns status and text, with the status 0 if no server listens."""
         url = f"http://127.0.0.1:{self.port}{path}"
         try:
             with urllib.request.urlopen(url, body, timeout=_SECONDS) as answer:
@@ -87,9 +87,9 @@ class Served:
             return 0, ""
 
     def counts(self) -> Counter[str]:
-        """Returns what its metrics count: requests by code and by why they were refused.
+        """Returns the counts of the server's metrics: requests by code, refusals by reason.
 
-        Also ``under way``, and ``rows``: those given to units.
+        Also ``under way``, and ``rows``: the rows given to units.
         """
         kinds = {
             "modelflow_requests_total": "code",
@@ -113,23 +113,23 @@ class Served:
         self._process.send_signal(signal.SIGTERM)
 
     def wait(self) -> int:
-        """Returns its exit code, as a shell says it, when it has ended."""
+        """Waits for the end of the server, and returns the exit code."""
         return self._process.wait(_SECONDS)
 
     def resident(self) -> float:
-        """Returns its memory in MiB."""
+        """Returns the server's memory in MiB."""
         return int(self._status("VmRSS")) / 1024
 
     def threads(self) -> int:
-        """Returns how many threads it has."""
+        """Returns the number of the server's threads."""
         return int(self._status("Threads"))
 
     def descriptors(self) -> int:
-        """Returns how many files and sockets it has open."""
+        """Returns the number of the server's open files and sockets."""
         return len(os.listdir(f"/proc/{self._process.pid}/fd"))
 
     def cpu(self) -> float:
-        """Returns the processor seconds that it has used."""
+        """Returns the processor seconds that the server has used."""
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

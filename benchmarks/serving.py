@@ -2,12 +2,12 @@
 
 python benchmarks/serving.py [--peers mosec,triton,litserve] [--peers-python PATH] [--quick]
 
-The model is the same everywhere: the means of rows, in batches of at most 32; once as it is, once
-with a pause of 5 ms a batch. The servers run one after the other, in turn, over several rounds;
-figures are to be compared within one run. The servers and the client share the machine: wrk, where
-it is installed (Debian has it), else `http_client.py`.
+The model is the same everywhere: the means of rows, in batches of 32 at most. It runs without a
+pause, and with a pause of 5 ms a batch. The servers run one after the other, over several rounds.
+Compare figures only within one run. The servers and the client share the machine. The client is
+wrk if it is installed (Debian has it), else `http_client.py`.
 
-The others are installed apart: pip install mosec litserve nvidia-pytriton
+Install the other servers separately: pip install mosec litserve nvidia-pytriton
 """
 
 import argparse
@@ -32,12 +32,12 @@ from measure import print_table
 HERE = Path(__file__).resolve().parent
 PEERS = {"mosec": "mosec", "litserve": "litserve", "triton": "pytriton"}  # name -> module
 CLIENT = "wrk" if shutil.which("wrk") else "http_client.py"
-"""Who asks. The one in Python costs more than some servers: their rate at 64 connections is its."""
+"""The client. `http_client.py` limits some servers at 64 connections, since it costs more."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """What is asked, and by how many at once."""
+    """A request, and the numbers of connections."""
 
     title: str
     floats: int
@@ -56,7 +56,7 @@ CASES = (
 
 
 def request(server: str, case: Case) -> bytes:
-    """Returns the request as the server reads it, head and body."""
+    """Returns a request in the server's protocol, head and body."""
     row = (np.arange(case.floats, dtype=np.float32) % 256) / 255
     more = ""
     if server == "litserve":
@@ -91,7 +91,7 @@ class Running:
     """A server, ready, for the time of a block."""
 
     def __init__(self, server: str, python: str, case: Case) -> None:
-        """Takes what to start."""
+        """Takes the server's name, its Python, and the case."""
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
         self._request = request(server, case)
@@ -104,7 +104,7 @@ class Running:
         )
 
     def __enter__(self) -> "Running":
-        """Starts it, and waits until it answers."""
+        """Starts the server, and waits for its first answer."""
         self._process = self._server.__enter__()
         try:
             self._wait()
@@ -114,7 +114,7 @@ class Running:
         return self
 
     def __exit__(self, *raised: object) -> None:
-        """Ends it."""
+        """Ends the server."""
         self._server.__exit__(*raised)
 
     def _wait(self) -> None:
@@ -148,7 +148,7 @@ class Running:
 
 
 def asked(port: int, request_file: Path, connections: int, seconds: float) -> dict[str, float]:
-    """Asks for so long, with `CLIENT`; returns what that saw.
+    """Runs `CLIENT` for ``seconds``, and returns the client's measurements.
 
     Raises:
         RuntimeError: a request was refused, or a connection lost.
@@ -171,7 +171,7 @@ def asked(port: int, request_file: Path, connections: int, seconds: float) -> di
 def compare(
     servers: Sequence[tuple[str, str]], case: Case, rounds: int, seconds: float
 ) -> list[list[object]]:
-    """Runs the servers in turn; returns a row for each server and number of connections."""
+    """Runs the servers in alternating rounds; returns a row for each server and load."""
     found: dict[tuple[str, int], list[dict[str, float]]] = {}
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "request"

@@ -2,10 +2,11 @@
 
 python benchmarks/serving_grpc.py [--quick]
 
-``ModelInfer`` of a graph that takes the mean of a row, asked by h2load (Debian: nghttp2-client).
-Both servers run side by side and are asked in turn; figures are to be compared within one run. The
-client shares the machine. h2load looks at no status of gRPC, so every server is asked once before,
-by grpcio, for the answer. Each connection makes at most 3500 calls, as ours are given up at 3800.
+h2load (Debian: nghttp2-client) sends ``ModelInfer`` to a graph that takes the mean of a row. Both
+servers run side by side and are measured in alternating rounds. Compare figures only within one
+run. The client shares the machine. h2load ignores the status of gRPC. Before, grpcio therefore
+checks an answer of every server. Each connection makes at most 3500 calls, because our server
+closes a connection at 3800.
 """
 
 import argparse
@@ -39,7 +40,7 @@ TICK = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class Case:
-    """What is asked: floats of a row; connections, and calls at once on each; calls a round."""
+    """A load: floats of a row, connections, calls at once on each connection, calls a round."""
 
     floats: int
     connections: int
@@ -48,7 +49,7 @@ class Case:
 
     @property
     def title(self) -> str:
-        """What the table calls it."""
+        """The title in the table."""
         size = "small" if self.floats < 100 else f"{self.floats * 4 // 1000} kB"
         return f"{size} {self.connections}x{self.streams}"
 
@@ -70,7 +71,7 @@ class Served:
     address: str
 
     def cpu(self) -> float:
-        """Returns the processor seconds that it has used."""
+        """Returns the processor seconds that the server has used."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / TICK
 

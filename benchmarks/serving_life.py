@@ -1,10 +1,11 @@
-"""A server that ends, and one whose models come and go, both under load: what clients see of it.
+"""Measures clients' losses while a server ends, and while its models are replaced.
 
 python benchmarks/serving_life.py [--reloads 200] [--quick]
 
-SIGTERM while clients ask without a pause: what was sent is answered, or the connection was refused.
-Then new versions of a model, loaded by the repository's call and found by `--poll`: requests that
-fail, and the memory, threads and descriptors that are left.
+First a server gets SIGTERM while clients send requests without a pause. Each request must be
+answered, or its connection refused. Then the server loads new versions of a model, by the
+repository's call and by `--poll`. The table has the failed requests, and the memory, threads and
+descriptors of the server.
 """
 
 import argparse
@@ -46,7 +47,7 @@ def asking(server: Served, body: bytes, path: str, *more: str) -> Iterator[subpr
 
 
 def ended(seconds: float, connections: int) -> list[object]:
-    """Ends a server while clients ask; returns a row of what they saw."""
+    """Ends a server while clients send requests, and returns a row of their results."""
     with Served(str(GRAPHS / "paced.toml")) as server:
         more = ("--connections", str(connections), "--until-refused")
         with asking(server, b'{"instances": [1.0]}', "/v1/models/paced:predict", *more) as client:
@@ -61,17 +62,17 @@ def ended(seconds: float, connections: int) -> list[object]:
 
 
 class Versions:
-    """A model's folder, in which there is always one version more."""
+    """A model's folder that keeps its two newest versions."""
 
     def __init__(self, folder: Path) -> None:
-        """Writes the first."""
+        """Writes the first version."""
         self._source = write_resnet("onnx", 26, folder, side=SIDE)
         self.root = folder / "many"
         self.newest = 0
         self.add()
 
     def add(self) -> None:
-        """Puts another one there, complete at once, and takes one before the last away."""
+        """Adds a version in one step, and removes the version before the last."""
         new = self.root.parent / "new"
         new.mkdir()
         shutil.copy(self._source, new / "model.onnx")
@@ -88,12 +89,12 @@ class Versions:
 
 
 def reloaded(is_polled: bool, count: int, folder: Path) -> tuple[list[list[object]], Seen]:
-    """Loads so many versions under load; returns rows of what the server holds, and what was seen.
+    """Loads ``count`` versions under load; returns rows about the server, and the clients' results.
 
     Args:
-        is_polled: The server finds them by itself; else it is told to look.
-        count: How many.
-        folder: Where they are written.
+        is_polled: Whether the server finds versions by itself. Else each is loaded by a call.
+        count: The number of versions.
+        folder: The folder of the versions.
     """
     versions = Versions(folder)
     rows: list[list[object]] = []

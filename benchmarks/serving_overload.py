@@ -1,12 +1,13 @@
-"""More requests than a model can answer: what is taken, what is refused, who is told what.
+"""Sends more requests than a model can answer, and counts answers and refusals.
 
 python benchmarks/serving_overload.py [--pause-ms 5] [--quick]
 
-A model that takes 5 ms for a batch of up to 32 rows is asked by a client that keeps to its times,
-whatever the answers do (`open_loop.py`), at half, once and three times what it can answer: for one
-row a request, and for eight. Then with deadlines, and by clients that go away. What the server
-counts is held against what clients saw, and the unit's own notes against both. A model that takes
-no time is asked over more and more connections: what a request costs must stay the same.
+The model takes 5 ms for a batch of up to 32 rows. A client sends requests at fixed times, whose
+answers it does not wait for (`open_loop.py`). Its rate is half, once and three times the model's
+capacity, with one row a request and with eight. Then requests have deadlines, and clients go away.
+The program compares the server's counts with the clients' counts, and both with the unit's notes.
+At last a model without a pause gets more and more connections. The cost of a request must then
+stay the same.
 """
 
 import argparse
@@ -47,7 +48,7 @@ def served(pause_ms: float, notes: Path, *more: str) -> Served:
 def asked(
     server: Served, rate: float, seconds: float, timeout_ms: float = 0.0, rows: int = 1
 ) -> dict[str, float]:
-    """Asks at a rate; returns what the client saw, with what the server counted meanwhile."""
+    """Sends requests at a rate; returns the client's results and the server's counts."""
     before, cpu = server.counts(), server.cpu()
     command = [sys.executable, str(CLIENT), str(server.port), PATH, "--rate", str(rate)]
     command += ["--seconds", str(seconds), "--timeout-ms", str(timeout_ms)]
@@ -71,7 +72,7 @@ def whole_request(rows: int) -> bytes:
 
 
 def always_asked(port: int, file: Path, connections: int, seconds: float) -> dict[str, float]:
-    """Has a client ask over so many connections, each again when it is answered."""
+    """Runs a client whose connections each send the next request after an answer."""
     client = str(CLIENT.with_name("http_client.py"))
     command = [sys.executable, client, str(port), str(file), "--connections", str(connections)]
     command += ["--seconds", str(seconds)]
@@ -81,9 +82,11 @@ def always_asked(port: int, file: Path, connections: int, seconds: float) -> dic
 def capacity(
     pause_ms: float, seconds: float, folder: Path, rows: int = 1
 ) -> list[dict[str, float]]:
-    """Returns what a client sees that keeps as many requests under way as there may be.
+    """Returns a client's results at the largest number of concurrent requests.
 
-    Then what it sees that asks for what costs the server next to nothing: how fast it is alone.
+    The second result is for requests that cost the server next to nothing. It shows the speed of
+    the
+    client alone.
     """
     file = folder / "request"
     with served(pause_ms, folder / "warm") as server:
@@ -98,7 +101,7 @@ def capacity(
 
 
 def spread(seconds: float, folder: Path) -> None:
-    """Prints what a request costs over few and many connections, of a model without a pause."""
+    """Prints the cost of a request over few and many connections, for a model without a pause."""
     table: list[list[object]] = []
     file = folder / "request"
     for rows in FORMS:
@@ -121,7 +124,7 @@ def spread(seconds: float, folder: Path) -> None:
 def overload(
     pause_ms: float, seconds: float, rounds: int, folder: Path, rows_each: int = 1
 ) -> None:
-    """Prints what becomes of requests at half, once and three times the capacity."""
+    """Prints the outcomes of requests at half, once and three times the capacity."""
     full, alone = capacity(pause_ms, seconds, folder, rows_each)
     most = full["rate"]
     print(f"capacity: {most:.0f} requests/s, with {MOST} always under way, p50 ", end="")
@@ -169,7 +172,7 @@ def overload(
 
 
 def deadlines(pause_ms: float, seconds: float, folder: Path) -> None:
-    """Prints what becomes of requests with deadlines at three times the capacity."""
+    """Prints the outcomes of requests with deadlines at three times the capacity."""
     most = capacity(pause_ms, seconds, folder)[0]["rate"]
     rows: list[list[object]] = []
     for timeout_ms in (4 * pause_ms, 8 * pause_ms, 20 * pause_ms):
@@ -200,7 +203,7 @@ def deadlines(pause_ms: float, seconds: float, folder: Path) -> None:
 
 
 def gone(pause_ms: float, clients: int, rounds: int, folder: Path) -> None:
-    """Prints what is left of clients that go away in the middle of their requests."""
+    """Prints the remains of clients that disconnect during their requests."""
     rows: list[list[object]] = []
     with served(20 * pause_ms, folder / "gone", "--max-requests", str(clients)) as server:
         for number in range(1, rounds + 1):

@@ -1,11 +1,12 @@
-"""S3: a model in plain Python, by one and by several processes, against gunicorn with Flask.
+"""S3: a model in plain Python, in a single and in several processes, against gunicorn with Flask.
 
 python benchmarks/serving_replicas.py [--processes 2] [--peers-python PATH] [--quick]
 
-The model holds the interpreter's lock for some milliseconds a text. The servers run in turn, over
-several rounds; figures are to be compared within one run. They share the machine with the client.
+The model holds the interpreter's lock for some milliseconds a text. The servers run one after
+another, over several rounds. Compare figures only within one run. The servers share the machine
+with the client.
 
-The others are installed apart: pip install gunicorn flask
+Install the other servers separately: pip install gunicorn flask
 """
 
 import argparse
@@ -29,7 +30,7 @@ CONNECTIONS = (1, 8, 32)
 
 
 def commands(port: int, processes: int, peers_python: str) -> dict[str, list[str]]:
-    """Returns what to start, by the name in the table."""
+    """Returns the commands of the servers, by the name in the table."""
     address = f"127.0.0.1:{port}"
     modelflow = [sys.executable, "-m", "modelflow", "serve", "words.toml", "--http", address]
     modelflow += ["--grpc", "off"]
@@ -51,7 +52,7 @@ def request() -> bytes:
 
 
 def wait(port: int, asked: bytes) -> None:
-    """Waits until it answers."""
+    """Waits for the first answer of the server."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         try:

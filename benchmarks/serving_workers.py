@@ -1,10 +1,11 @@
-"""One process, and workers before a process with the model: where the second process pays.
+"""Compares a server of one process with workers before a process with the model.
 
 python benchmarks/serving_workers.py [--workers 1,2] [--quick]
 
-The model is the mean of a row, in batches of at most 32: what is measured is everything around it.
-The servers run in turn, over several rounds; figures are to be compared within one run. They share
-the machine with the client.
+The table shows where the second process pays. The model is the mean of a row, in batches of 32 rows
+at most. It costs so little that the server's own cost is measured. The servers run one after
+another, over several rounds. Compare figures only within one run. The servers share the machine
+with the client.
 """
 
 import argparse
@@ -41,7 +42,7 @@ def measure(workers: int, case: Case, file: Path, seconds: float) -> list[dict[s
 
 
 def compare(workers: Sequence[int], case: Case, rounds: int, seconds: float) -> list[list[object]]:
-    """Runs the servers in turn; returns a row for each and each number of connections."""
+    """Runs the servers in alternating rounds; returns a row for each server and load."""
     found: dict[tuple[int, int], list[dict[str, float]]] = {}
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "request"
@@ -67,9 +68,11 @@ def _title(workers: int) -> str:
 
 
 def main() -> None:
-    """Prints a table a case."""
+    """Prints a table for each case."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--workers", default="1,2", help="how many of them, in turn")
+    parser.add_argument(
+        "--workers", default="1,2", help="numbers of workers, tried one after the other"
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--case", default="", help="only the cases whose titles begin so")

@@ -27,7 +27,7 @@ def work() -> modelflow.Flow:
 
 
 def open_rate(flow: modelflow.Flow, sessions: int, count: int, value: object) -> float:
-    """Returns buffers a second through ``sessions`` open sessions, sent to in turn."""
+    """Returns buffers a second through ``sessions`` open sessions, sent round-robin."""
     streams = [flow.create_stream_io() for _ in range(sessions)]
     each = max(1, count // sessions)
 

@@ -1,9 +1,9 @@
-"""A request of 700 items beside small ones: their latencies with and without ``split_size``.
+"""Measures latencies of small requests next to a request of 700 items, with and without splitting.
 
 python benchmarks/split.py [--engine torch] [--quick]
 
-Four clients ask for one item at a time, again and again, while another one has 700 items done,
-again and again.
+Four clients send one item at a time, again and again. Another client sends 700 items at a time,
+again and again. The node runs with and without ``split_size``.
 """
 
 import argparse

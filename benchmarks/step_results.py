@@ -20,7 +20,7 @@ class Results:
 
         Args:
             folder: Receives ``results.md`` and ``results.json``, which must not exist.
-            about: What is said of the whole run: name -> value.
+            about: Facts about the whole run: name -> value.
 
         Raises:
             OSError: the folder cannot be written, or holds results.
@@ -48,7 +48,7 @@ class Results:
         self._write()
 
     def end(self, state: str, seconds: float, others: float, log: str) -> None:
-        """Sets the state of the current step when it has ended.
+        """Sets the state of the current step after its end.
 
         Args:
             state: ``done``, ``failed (STATUS)``, ``out of time``, ``no time`` or ``cut off``.

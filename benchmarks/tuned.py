@@ -1,11 +1,12 @@
-"""How near does the tuner come to the best there is? Three graphs whose costs are known.
+"""Compares the tuner's settings with the best settings of three graphs with known costs.
 
 python benchmarks/tuned.py [--only waits] [--seconds 1.5]
 
 "waits": stages that sleep, one of which gains by batches. "interpreter": a stage that computes in
 Python, where more threads bring nothing. "steps": a model whose calls cost the same for 1 to 4
-rows, and for 5 to 8. The best there is: all of a grid simulated with the true costs, and the best
-three of it measured. The tuner has 60 s and tries at most six settings under load.
+rows, and for 5 to 8. The best settings come from a grid that is simulated with the true costs. The
+three best of the grid are then measured. The tuner has 60 s, and tries at most six settings under
+load.
 """
 
 import argparse

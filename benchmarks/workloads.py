@@ -1,4 +1,4 @@
-"""Graphs of nodes that do nothing, used in the standard ways: what they cost is the runtime's."""
+"""Graphs of nodes that do nothing, used in the standard ways to measure the runtime's cost."""
 
 import asyncio
 import json
@@ -20,10 +20,10 @@ __all__ = ["SAME", "WORKLOADS", "built", "exchanged", "graph", "inferred", "serv
 
 
 class Same(modelflow.FlowUnit):
-    """Gives what it gets."""
+    """A unit that returns its input."""
 
     def process(self, ctx: modelflow.Context) -> None:
-        """Gives what it gets."""
+        """Forwards the batch."""
         ctx.outputs["out"] = ctx.inputs["in"]
 
 
@@ -44,14 +44,14 @@ def graph(nodes: int, attributes: str) -> str:
 
 
 def built(items: int) -> None:
-    """Graphs that are read, checked and planned, one after the other."""
+    """Reads, checks and plans ``items`` graphs."""
     text = graph(3, "")
     for _ in range(items):
         make_plan(modelflow.read_graph(text, units=[SAME]))
 
 
 def streamed(attributes: str, sessions: int = 1) -> Callable[[int], None]:
-    """Items through four nodes, sent while they are received, over open sessions in turn."""
+    """Returns a run that sends items through four nodes, round-robin over open sessions."""
 
     def run(items: int) -> None:
         with modelflow.Flow(graph(4, attributes), units=[SAME]) as flow:
@@ -145,8 +145,8 @@ def predicted(rows: int, headers: str = "") -> Callable[[int], None]:
     return run
 
 
-# Each with a number of items that shows its cost. What runs on the calling thread alone costs the
-# same in every run; where threads meet, it depends on who comes first how full batches are.
+# Each has a number of items that shows its cost. A workload on the calling thread alone costs the
+# same in every run. With several threads, the order of their turns decides how full batches are.
 WORKLOADS: dict[str, tuple[Callable[[int], None], int]] = {
     "building a graph of three nodes": (built, 64),
     "infer": (inferred(None), 1024),

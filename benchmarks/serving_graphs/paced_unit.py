@@ -1,4 +1,4 @@
-"""A unit that takes its time for a batch, and notes how old the rows are that it gets."""
+"""A unit that pauses for each batch, and records the age of its rows."""
 
 import functools
 import time
@@ -14,11 +14,11 @@ __all__ = ["noted", "paced", "room_for_notes"]
 
 @modelflow.flowunit(batched=True)
 def paced(rows: list[float], *, pause_ms: float = 5.0, notes: str = "") -> list[float]:
-    """Gives the age of each row in seconds; a row says when it was sent, on the monotonic clock.
+    """Returns the age of each row in seconds; a row is its send time on the monotonic clock.
 
     Args:
-        rows: When each was sent.
-        pause_ms: How long a batch takes.
+        rows: The send times.
+        pause_ms: The time of a batch.
         notes: A file of `room_for_notes`. Empty: none.
     """
     ages = time.monotonic() - np.asarray(rows, np.float64)

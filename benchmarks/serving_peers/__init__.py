@@ -1,1 +1,1 @@
-"""The servers that `serving.py` compares: the same model, as each of them wants it."""
+"""The servers that `serving.py` compares, each with the same model."""

@@ -1,4 +1,4 @@
-"""A model that costs nothing, the first number of each row: what is measured is the server's."""
+"""A model that costs nothing, the first number of each row, to measure the server alone."""
 
 import os
 import sys

@@ -18,15 +18,15 @@ class Mean(litserve.LitAPI):
         return row_of(request["instances"][0])
 
     def batch(self, inputs: list[Row]) -> list[Row]:
-        """Leaves a batch as it is."""
+        """Returns the batch unchanged."""
         return inputs
 
     def predict(self, rows: list[Row]) -> list[float]:
-        """Works on a batch."""
+        """Returns the means of a batch."""
         return means(rows)
 
     def unbatch(self, output: list[float]) -> list[float]:
-        """Gives each its own."""
+        """Returns the outputs of the single requests."""
         return output
 
     def encode_response(self, output: float) -> dict[str, list[float]]:

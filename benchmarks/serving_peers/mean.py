@@ -1,4 +1,4 @@
-"""The model of all servers: the means of rows, in batches, after a pause where one is asked for."""
+"""The model of all servers: the means of rows, in batches, after an optional pause."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""The model as ``modelflow ray serve`` has it, on a cluster of its own: PORT is the argument."""
+"""The model behind ``modelflow ray serve`` on a cluster of its own; the argument is the port."""
 
 import sys
 from pathlib import Path

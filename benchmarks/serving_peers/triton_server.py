@@ -57,7 +57,8 @@ if __name__ == "__main__":
             "--allow-grpc=false",
             "--allow-metrics=false",
         ]
-        # Its interpreter is none of an environment: it is told where that has its packages.
+        # Triton's interpreter does not know the virtual environment, and needs the paths of its
+        # packages.
         paths = {"LD_LIBRARY_PATH": str(get_libs_path()), "PYTHONPATH": os.pathsep.join(sys.path)}
         with started(command, env={**os.environ, **paths}) as server:
             sys.exit(server.wait())

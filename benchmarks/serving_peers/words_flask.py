@@ -1,4 +1,4 @@
-"""The words' model behind Flask, as gunicorn serves it: ``gunicorn words_flask:app``."""
+"""The model "words" behind Flask, for gunicorn: ``gunicorn words_flask:app``."""
 
 from flask import Flask, request
 from words import score
