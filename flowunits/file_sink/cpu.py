@@ -15,7 +15,7 @@ from modelflow.files.path_template import PathTemplate
 from modelflow.files.whole_file import write_whole
 
 _MAX_OPEN = 32
-# Most hashes of written paths. A service runs for months, and its memory must stay bounded.
+# Most hashes of written paths. A service may run without end, and its memory must stay bounded.
 _MAX_KNOWN = 1_000_000
 
 
@@ -109,9 +109,7 @@ class FileSink(FlowUnit):
     def _write_line(self, path: Path, line: bytes) -> None:
         with self._lock:
             file = self._files.pop(path, None) or self._opened(path)
-            self._files[path] = (
-                file  # moved to the end: the least recently used file is closed first
-            )
+            self._files[path] = file  # last: the least recently used file is closed first
             file.write(line)
 
     def _opened(self, path: Path) -> LineFile:

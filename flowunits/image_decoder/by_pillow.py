@@ -23,7 +23,7 @@ _PLUGINS = {
     "tiff": ("TIFF",),
 }
 BY_PILLOW = frozenset(_PLUGINS)
-"""The formats that only Pillow decodes."""
+"""The formats that Pillow may decode."""
 
 
 def open_image(data: memoryview, header: Header) -> Any:

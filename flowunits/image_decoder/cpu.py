@@ -67,9 +67,8 @@ class ImageDecoder(FlowUnit):
         Raises:
             ValueError: the data is no encoded image, or has too many pixels.
         """
-        if type(data) is not bytes and is_pillow(
-            data
-        ):  # decoded, or decoded by Pillow on first use
+        # A Pillow image is decoded already, or Pillow decodes it on first use.
+        if type(data) is not bytes and is_pillow(data):
             header = Header(_PILLOW, *data.size)
             check_header(header, 0, self._options.max_pixels)
             count.add(header)
@@ -161,9 +160,8 @@ class ImageDecoder(FlowUnit):
                 strict=self._options.strict,
             )
         except ValueError as error:
-            del (
-                out
-            )  # the caller may keep the error, and its traceback keeps the locals of this frame
+            # The caller may keep the error, and its traceback keeps the locals of this frame.
+            del out
             raise damaged(data, header, str(error)) from error
         if decoded.shape != out.shape:
             raise damaged(data, header, f"decoded {decoded.shape}, the header says {out.shape}")

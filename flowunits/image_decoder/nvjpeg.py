@@ -2,6 +2,7 @@
 
 torchvision allocates the pixels for the current stream, but writes them on its own stream, which
 does not wait for the current stream.
+
 PyTorch's allocator reuses a block as soon as Python has freed it, because work on one stream runs
 in order. The library nvJPEG would then overwrite images that the current stream has not read yet.
 Therefore the pixels are allocated for a private stream. ``record_stream`` names the stream that

@@ -46,8 +46,7 @@ class JsonObjectOptions:
 
 _VALUE = (
     "any data that JSON can represent, such as numbers, texts, arrays, boxes, and lists or "
-    "mappings of "
-    "these. Bytes count as text"
+    "mappings of these. Bytes count as text"
 )
 
 SPEC = FlowUnitSpec(

@@ -86,9 +86,8 @@ class Encoding:
         finer = _MOST_TICKS // rate.numerator * rate.denominator if is_variable else 1
         self._ticks = rate * finer
         context.time_base = 1 / self._ticks
-        if (
-            not is_variable
-        ):  # such a container cannot store that a frame is shown later than decoded
+        # Such a container cannot store that a frame is shown later than it is decoded.
+        if not is_variable:
             context.max_b_frames = 0
         self._next = 0
         self._seconds = -float(1 / rate)

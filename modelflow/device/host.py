@@ -123,8 +123,6 @@ def fill(
     """Copies items into the rows of an array; with ``shape`` to the beginning of each row."""
     for row, item in enumerate(items):
         if shape is None:
-            staged[row, ...] = (
-                item  # not staged[row]: a text array without axes would stay an array
-            )
+            staged[row, ...] = item  # staged[row] would keep a text array without axes an array
         else:
             staged[row][tuple(map(slice, item.shape))] = item

@@ -71,8 +71,7 @@ class ArrayPool:
         self.reuses = 0
         self._idle_bytes = 0
         # By size class, the last requested at the end. There are two classes per power of two, so
-        # the
-        # keys need no cleanup.
+        # the keys need no cleanup.
         self._idle: OrderedDict[int, list[_Block]] = OrderedDict()
         # Re-entrant: the garbage collector may run a lease's __del__ while this thread holds the
         # lock.

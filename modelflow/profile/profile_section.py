@@ -109,9 +109,7 @@ class Journal:
         while not self._is_over.wait(_INTERVAL):
             try:
                 self._write_figures()
-            except (
-                RecordingError
-            ) as error:  # a later write may succeed, and `stop` raises its own error
+            except RecordingError as error:  # a later write may succeed; `stop` raises its error
                 logger.warning("%s", error)
 
     def _write_figures(self) -> None:

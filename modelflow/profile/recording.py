@@ -265,9 +265,7 @@ class Recording:
                 self._write(file)
                 for watched in [one for one in list(self._open) if one.is_sampled]:
                     self._write_request(file, watched, self._clock.now(), is_over=False)
-        except (
-            OSError
-        ) as error:  # raised by `stop`; collected data is dropped, as nothing writes it
+        except OSError as error:  # raised by `stop`; nothing writes the collected data
             self._error = self._failure(error)
             self._error.__cause__ = error
             self._leave_flow()

@@ -199,9 +199,7 @@ def release(names: Collection[str]) -> None:
                 continue
             folder.released = {name: sys.modules[name] for name in own if name in sys.modules}
             del _loads[folder.path]
-            for name in own - {
-                folder.package
-            }:  # kept, because old code may still import private modules
+            for name in own - {folder.package}:  # old code may still import private modules
                 sys.modules.pop(name, None)
                 _plain.pop(name, None)
 
@@ -322,9 +320,7 @@ def _import_in(folder: _Folder) -> Callable[..., Any]:
             if not level and name in unit_modules():
                 return importlib.import_module(unit_modules()[name])
             if not level and top in _plain and _find_elsewhere(top) is None:
-                message = (
-                    f"No module named {top!r}"  # the module belongs to another registry's folder
-                )
+                message = f"No module named {top!r}"  # the module of another registry's folder
                 raise ModuleNotFoundError(message, name=top)
             return builtins.__import__(name, globals, locals, fromlist or (), level)
         full = found + dot + rest

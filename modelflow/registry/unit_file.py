@@ -82,9 +82,7 @@ class UnitFileReader:
         if not self._sections.findings:
             try:
                 found = self._of_type(find_unit)
-            except (
-                ConfigError
-            ) as error:  # an error of the whole description, such as a repeated port
+            except ConfigError as error:  # of the whole description, such as a repeated port
                 if error.findings:
                     self._sections.findings += error.findings
                 else:
