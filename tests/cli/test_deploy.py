@@ -1,4 +1,4 @@
-"""``modelflow deploy``, by what it writes, and by what is started of it."""
+"""Tests of the files that ``modelflow deploy`` writes, and of servers started from them."""
 
 import hashlib
 import json
@@ -295,7 +295,9 @@ def test_what_would_not_be_read_as_it_is_meant_is_refused(words, text, graph, ca
 
 
 def test_an_archive_is_taken_as_it_is(graph):
-    """In processes of their own: units of an archive are others than those that it was made of."""
+    """Runs each command in its own process, because an archive's units differ from the original
+    units.
+    """
 
     def run(*words):
         return programs.run(["python", "-m", "modelflow", *words], cwd=graph.parent)

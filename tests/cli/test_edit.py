@@ -1,4 +1,4 @@
-"""``modelflow edit``: its address, its end, what is wrong."""
+"""Tests of ``modelflow edit``: its address, its end, errors."""
 
 import http.client
 import json

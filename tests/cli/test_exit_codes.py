@@ -1,4 +1,4 @@
-"""The codes of docs/reference/exit-codes.md, each by a command that ends with it."""
+"""Tests of the codes of docs/reference/exit-codes.md, each with a command that ends with the code."""
 
 import contextlib
 import fcntl

@@ -1,4 +1,4 @@
-"""A new user's afternoon: what ``modelflow init`` writes is run as its README says."""
+"""Tests that follow the README of an application from ``modelflow init``, as a new user does."""
 
 import contextlib
 import json

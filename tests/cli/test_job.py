@@ -1,4 +1,4 @@
-"""Jobs by the command line alone: what failed, how far it is, and going on after an end."""
+"""Tests of jobs on the command line: failed items, progress, and resuming."""
 
 import base64
 import fcntl
@@ -150,7 +150,7 @@ def test_a_job_whose_process_is_killed_goes_on_and_has_each_item_once(
     done = modelflow_here(*RESUMED)
     assert done.returncode == 1
     assert f"done before, {60 - before} items left" in done.stderr or not before
-    # What was under way when it was killed is done first.
+    # Items in progress at the kill are processed first.
     assert sorted(numbers(lines(job / "o.jsonl"))) == list(range(60))
     assert [line["index"] for line in lines(job / "o.jsonl")] == list(range(60))
     done = modelflow_here(*RESUMED)

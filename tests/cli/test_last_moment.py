@@ -20,7 +20,7 @@ class Hangs:
 
 
 def ended(text):
-    """The exit code of a program, and what it has said."""
+    """Returns the exit code of a program, and its output."""
     done = subprocess.run(
         [sys.executable, "-c", HEAD + text],
         capture_output=True,

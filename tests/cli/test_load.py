@@ -14,7 +14,7 @@ from tests.serve.clients import served
 
 @pytest.fixture
 def marking(folder):
-    """A graph whose unit takes 0.2 s, and writes a file when it is first called."""
+    """Returns a graph whose unit takes 0.2 s, and writes a file at its first call."""
     (folder / "slow.toml").write_text(WAITING.replace(':sleep"', ':sleep", seconds=0.2'))
     text = SLEEPING.replace("import modelflow\n", "import modelflow, modelflow.errors\n")
     text = text.replace("    time.sleep", "    open('begun', 'w').close()\n    time.sleep")
@@ -105,7 +105,7 @@ def test_a_signal_ends_it_and_shows_what_there_is(marking, number, code):
     assert text.splitlines()[2].startswith("2 clients")
     (load,) = json.loads((marking / "load.json").read_text())["loads"]
     assert load["is_whole"] == (number == signal.SIGTERM)
-    # What is under way is finished where it is asked to end, and given up at a Ctrl-C.
+    # Requests in progress are finished at a SIGTERM, and given up at a Ctrl-C.
     wanted = {"unfinished": 2} if number == signal.SIGINT else {}
     assert {name: n for name, n in load["outcomes"].items() if name != "ok"} == wanted
 

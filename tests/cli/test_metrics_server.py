@@ -34,7 +34,7 @@ def test_who_sends_a_request_bit_by_bit_does_not_keep_it_open(capfd, monkeypatch
 
 
 def ask(window, head):
-    """Sends a head with the window's address for HOST; returns the status line and what came."""
+    """Sends a head with the window's address for HOST; returns the status line and the body."""
     address = window.url.removeprefix("http://")
     host, port = address.split(":")
     with socket.create_connection((host, int(port)), timeout=60) as client:

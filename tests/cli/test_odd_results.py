@@ -25,7 +25,7 @@ class Odd:
 
 
 class Leaving:
-    """Ends the process that shows it."""
+    """A value whose ``repr`` ends the process."""
 
     def __repr__(self):
         raise SystemExit(0)

@@ -1,4 +1,4 @@
-"""``modelflow pack``: what is in an archive, and that it runs as the graph does, elsewhere."""
+"""Tests of the contents of ``modelflow pack``'s archives, and of runs of archives elsewhere."""
 
 import json
 import os
@@ -339,7 +339,7 @@ def test_an_end_leaves_no_draft_and_an_earlier_one_is_removed(project, modelflow
         "def ended(file, *_):\n"
         "    file.write(b'begun')\n"
         "    os.kill(os.getpid(), signal.SIGTERM)\n"
-        "    threading.Event().wait()\n"  # until it is told
+        "    threading.Event().wait()\n"  # until the signal arrives
         "write._write = ended\n"
         "from modelflow.cli.main import main\n"
         f"main({words!r})\n"

@@ -62,7 +62,7 @@ def graph(tmp_path):
 
 @contextlib.contextmanager
 def serving(graph, *arguments, said="serves "):
-    """The process, and its address, once it has said something."""
+    """Yields the process and its address after the process has printed a text."""
     command = [sys.executable, "-m", "modelflow", "serve", *FREE, *arguments]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with programs.started(
@@ -152,7 +152,7 @@ def test_what_a_file_of_options_names_is_read_again_at_a_signal(graph):
 
 
 def test_a_signal_while_a_model_is_loaded_ends_it_without_an_answer(graph):
-    """The unit reads from a pipe when it opens, and so waits for this test."""
+    """Uses a unit that reads from a pipe in `open`, and so waits for this test."""
     graph.write_text(GRAPH.replace('"units:upper"', '"units:Waits", threads=1'))
     os.mkfifo(graph.parent / "pipe")
     with serving(graph, "upper.dot", said="listens at") as (process, address):

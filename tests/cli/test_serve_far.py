@@ -1,4 +1,4 @@
-"""``modelflow serve --on processes``: what graphs place runs there, and the rest here; its end."""
+"""Tests of ``modelflow serve --on processes``: placed nodes run in other processes, the rest here."""
 
 import contextlib
 import http.client
@@ -85,7 +85,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def said(*words):
-    """The status of a command that serves nothing, and what it has said."""
+    """Returns the status and the output of a command that serves nothing."""
     done = run_here(("serve", *words, "--http", "127.0.0.1:0", "--grpc", "off"), env={})
     return done.returncode, done.stderr
 
@@ -156,7 +156,9 @@ def is_ready(connection):
 
 @pytest.mark.parametrize("many", [(), ("--workers", "2"), ("--replicas", "2")])
 def test_one_that_leaves_is_not_ready_and_answers_until_it_ends(folder, many):
-    """With what it places elsewhere, however many its processes; nobody waits out its delay."""
+    """Tests that readiness ends first, with any number of processes; no process waits out its
+    delay.
+    """
     words = ("far.toml", "here.toml", *many, *ON, "--drain-delay", "600")
     with serving(folder, *words) as (process, address):
         here, far = ask(address, "here"), ask(address, "far")
@@ -214,7 +216,7 @@ def test_what_clients_will_see_is_printed_of_a_graph_that_places_nodes():
     assert "far" in done.stdout
 
 
-# -- what is refused ------------------------------------------------------------------------------
+# -- rejected options -----------------------------------------------------------------------------
 
 
 def test_it_is_refused_where_no_graph_places_a_node():

@@ -8,7 +8,7 @@ import pytest
 
 from tests import programs
 
-# What waits for a mutex of C is woken by no signal.
+# A thread that waits for a mutex of C is woken by no signal.
 SCRIPT = """
 import ctypes, threading
 from modelflow.signals import termination
@@ -29,14 +29,16 @@ with termination(asked, {finish}, hung_up.set):
 
 
 def told(text, *numbers):
-    """What a program says behind its first line, and its exit code; it is sent signals then."""
+    """Sends signals to a program after its first line; returns the rest of its output and its exit
+    code.
+    """
     with programs.started(
         [sys.executable, "-c", text], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout.readline() == "ready\n"
         for number in numbers:
             process.send_signal(number)
-        # Not by `communicate`: what was read ahead with the first line would be lost.
+        # Not by `communicate`, which would lose any output that was read ahead with the first line.
         said, complained = process.stdout.read(), process.stderr.read()
         return said, complained, process.wait(programs.LIMIT)
 

@@ -11,7 +11,7 @@ def pytest_configure(config):
     config.addinivalue_line(
         "filterwarnings", "ignore:__array__ implementation doesn't accept:DeprecationWarning"
     )
-    # TorchScript is what users have; making it is what the tests need.
+    # Users have TorchScript models, and the tests must make them.
     config.addinivalue_line("filterwarnings", "ignore:.torch.jit:DeprecationWarning")
 
 
@@ -20,7 +20,7 @@ BIAS = np.array([0.5, 0, -0.5], np.float32)
 
 
 def expected(item):
-    """What every model here gives for one item of 4 numbers."""
+    """Returns the output of every model here for one item of 4 numbers."""
     return np.asarray(item, np.float32) @ WEIGHTS + BIAS
 
 
@@ -119,7 +119,7 @@ def text_model(tf, models):
 
 @pytest.fixture(scope="session")
 def version_1_model(tf, models):
-    """A SavedModel as TensorFlow 1 writes it, with variables and a tensor inside."""
+    """Writes a SavedModel of TensorFlow 1, with variables and an inner tensor."""
     v1 = tf.compat.v1
     path = models / "version_1"
     with tf.Graph().as_default(), v1.Session() as session:

@@ -1,4 +1,4 @@
-"""An engine as a plug-in brings it: doubles its input, and counts."""
+"""An engine as in a plug-in: doubles its input, and counts."""
 
 import numpy as np
 

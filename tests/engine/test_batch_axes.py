@@ -1,6 +1,8 @@
-"""Which outputs have a value for each item: the model file says it, or calls of two sizes do.
+"""Tests of the outputs with a value for each item, as found in model files or by calls of two
+sizes.
 
-Every model is asked for two items alone and in one batch; the judge is the engine called by hand.
+Every model is called with two items alone and in one batch. The expected results come from the
+engine, called by hand.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""What the engine is called with: sizes, padding, shapes, halves; and what is counted."""
+"""Tests of the engine's calls: sizes, padding, shapes, halves, and the counters."""
 
 import dataclasses
 import os
@@ -31,7 +31,7 @@ from tests.engine.numpy_engine import NumpyEngine
 
 
 class SumModel(LoadedModel):
-    """Sums each item; rejects batches with a 13 in them, and those of more than ``most`` items."""
+    """Sums each item; rejects batches that contain 13, and batches of more than ``most`` items."""
 
     most = 1 << 30
 

@@ -32,7 +32,7 @@ CLASSIFY = GRAPHS / "models" / "classify_infer"
 
 @pytest.fixture(scope="module")
 def results():
-    """What top_k says of every sample, through the units and options of the graph."""
+    """Returns the results of top_k for every sample, through the units and options of the graph."""
     text = tomllib.loads((GRAPHS / "digits.toml").read_text())["graph"]["graphconf"]
     scale = re.search(r'standard_deviation_inverse="([\d.]+)"', text)
     assert scale is not None

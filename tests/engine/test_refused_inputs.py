@@ -1,6 +1,6 @@
-"""What only the engine notices of an item: the client is to blame, and is told what was wrong.
+"""Tests of inputs that only the engine rejects: an error of the client, with the engine's message.
 
-Each engine against the status of both protocols; what fails inside stays inside.
+Each engine is checked against the status of both protocols. Internal failures stay internal.
 """
 
 from threading import Thread

@@ -15,7 +15,9 @@ from tests.programs import run
 
 @pytest.fixture(scope="module")
 def several(tf, tmp_path_factory):
-    """Signatures: an affine one, one with a scalar input, one that counts, one that reads it."""
+    """Saves four signatures: affine, with a scalar input, incrementing a counter, reading the
+    counter.
+    """
 
     class Several(tf.Module):
         def __init__(self):
@@ -125,7 +127,8 @@ def test_a_model_with_a_table_and_a_variable_is_called_with_batches(tf, tmp_path
     keys = tf.lookup.KeyValueTensorInitializer([0], [2.0], tf.int64, tf.float32)
     module.table, module.one = tf.lookup.StaticHashTable(keys, 0.0), tf.Variable(1.0)
 
-    # What restores the variable assigns it, and is no part of the signature.
+    # The operation that restores the variable assigns the variable, and is no part of the
+    # signature.
     @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, "x")])
     def line(x):
         return {"y": x * module.table.lookup(tf.constant(0, tf.int64)) + module.one}

@@ -76,7 +76,7 @@ def path(write, tmp_path):
 
 @pytest.fixture
 def load(path):
-    """Loads a signature; the test's end closes it."""
+    """Loads a signature; the test's end closes the loaded model."""
     loaded = []
 
     def load(key, group):

@@ -1,4 +1,4 @@
-"""What a module writes to is read from its graph, whatever form that has."""
+"""Tests that a module's writes are read from its graph, in every form of module."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Versions of a model, and the handing over from one to the next."""
+"""Tests of the versions of a model, and of the change from one version to the next."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""A server with a handler of the test's own, and raw clients for it."""
+"""A server with a handler of the test's own, and raw clients."""
 
 import contextlib
 import socket
@@ -13,7 +13,9 @@ TEXT = {"content-type": "text/plain"}
 
 
 class Echo:
-    """Answers each request with its body; holds those whose path says so until they are let go."""
+    """Answers each request with its body; holds requests with certain paths until the test releases
+    them.
+    """
 
     def __init__(self, most=1 << 20, budget=1 << 22, time_out=60.0):
         self.budget = BodyBudget(budget)
@@ -49,7 +51,7 @@ class Echo:
 
 @contextlib.contextmanager
 def serving(handler, **limits):
-    """A server, and what connects to it."""
+    """Yields a function that connects to a server."""
     with contextlib.closing(bind_socket(Endpoint("127.0.0.1", 0))) as bound:
         server = Server(bound, handler, ConnectionLimits(**limits))
         port = bound.getsockname()[1]

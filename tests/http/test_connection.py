@@ -75,7 +75,8 @@ def test_what_works_on_a_request_is_told_that_who_asked_has_gone(end):
         with connect() as client:
             client.sendall(request("/held/1", b"x"))
             assert handler.came.acquire(timeout=60)
-            if end is not None:  # whoever ends his side alone cannot be told from one who has gone
+            # a client that shuts down one side looks like a client that has gone
+            if end is not None:
                 client.shutdown(end)
         assert handler.left.acquire(timeout=60)
         assert handler.gone == ["/held/1"]
@@ -122,7 +123,7 @@ def test_a_mistake_of_whoever_answers_is_logged_and_told_in_its_turn(caplog):
 
 
 def test_a_request_on_the_way_when_the_server_ends_is_answered_as_the_last(monkeypatch):
-    """Its client was answered a moment ago, and asks again before it can know of the end."""
+    """Tests a client that was just answered, and sends again before any news of the end."""
     monkeypatch.setattr("modelflow.http.connection._GRACE_SECONDS", 60.0)
     with contextlib.closing(bind_socket(Endpoint("127.0.0.1", 0))) as bound:
         address = bound.getsockname()

@@ -1,4 +1,4 @@
-"""How many connections there may be, and which makes room."""
+"""Tests of the number of connections, and of the connection that is closed for a new connection."""
 
 import asyncio
 

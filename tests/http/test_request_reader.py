@@ -39,7 +39,7 @@ def test_who_asks_whether_to_send_the_body_is_told_to():
 
 
 def test_who_asks_behind_another_request_is_told_behind_its_answer():
-    """Else it would stand in the midst of that, where it goes out part by part."""
+    """Tests that `100 Continue` does not split the reply before, which is sent part by part."""
     with serving(handler := Echo()) as connect, connect() as client:
         behind = request("/", b"x" * 5, "Expect: 100-continue")[:-5]
         client.sendall(request("/held/0") + behind)
@@ -116,7 +116,7 @@ def test_what_is_no_request_is_refused_and_harms_nobody(sent):
 
 @pytest.mark.parametrize("is_known", [False, True], ids=["new", "known"])
 def test_what_is_sent_behind_the_last_request_of_a_connection_is_not_handled(is_known):
-    """At once, in a turn of its own while the last one is worked on, and what is no request."""
+    """Tests requests that are sent at once, later, and bytes that are no request."""
     with serving(handler := Echo(), requests=3) as connect:
         for _ in range(3 if is_known else 0):
             with connect() as client:
@@ -156,7 +156,7 @@ def test_a_request_with_several_hosts_is_refused(more):
 
 
 class Told(Echo):
-    """Answers with what was asked for, and of which host."""
+    """Answers with the request's target and host."""
 
     def handle(self, http_request):
         head = http_request.head

@@ -1,4 +1,4 @@
-"""What holds for every test of the runtime: locks are taken in their order."""
+"""Checks in every test of the runtime that threads take locks in the declared order."""
 
 import pytest
 

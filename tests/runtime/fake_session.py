@@ -14,7 +14,7 @@ class FakeProgress:
 
 
 class FakeSession:
-    """What queues look at, and nothing behind it."""
+    """A stand-in for a session with only the attributes that queues read."""
 
     def __init__(self, name="s", is_cancelled=False):
         self.name = name

@@ -18,7 +18,7 @@ from modelflow.unit.unit import FlowUnit
 
 
 class Forward(FlowUnit):
-    """Gives what it gets."""
+    """Forwards its input."""
 
     def process(self, ctx):
         ctx.outputs["out"] = ctx.inputs["in"]
@@ -107,7 +107,7 @@ class Running:
 
 
 def unit_of(process, **more):
-    """A spec whose units run ``process(ctx)``; ``hooks``: functions by method name."""
+    """Returns a spec whose units run ``process(ctx)``; ``hooks`` maps method names to functions."""
     hooks = more.pop("hooks", {})
     methods = {"process": process, **hooks}
     made = type("Unit", (FlowUnit,), {k: _method(v) for k, v in methods.items()})
@@ -119,12 +119,12 @@ def _method(function):
 
 
 def told(buffers):
-    """The data of buffers; of those in error, the text of what the unit raised."""
+    """Returns the data of buffers; for a buffer in error, the text of the unit's exception."""
     return [b.data if b.error is None else f"error: {b.error.__cause__}" for b in buffers]
 
 
 def results_of(graph, *values, port="input", **options):
-    """What every output gives for one session; of a graph with one output, that."""
+    """Returns the results of one session by output, or the list itself if the graph has one output."""
     with Running(graph, **options) as flow:
         found = flow.session().exchange({port: values}, 30)
     given = {name: told(buffers) for name, buffers in found.items()}

@@ -29,7 +29,7 @@ def awaits_nothing(value):
 
 @flowunit
 def process_id(value):
-    """Says where it runs."""
+    """Returns the id of the process in which the unit runs."""
     return os.getpid()
 
 
@@ -50,12 +50,12 @@ def picky(value):
 
 @flowunit
 def tail(value):
-    """Gives all of some bytes but the first, as they lie there."""
+    """Returns a view of all bytes but the first, without a copy."""
     return memoryview(value)[1:]
 
 
 class Uncrossing:
-    """What raises when it is sent, or where it is read, as if a file had ended."""
+    """An object that raises EOFError while being pickled or unpickled."""
 
     def __init__(self, when):
         self.when = when
@@ -80,7 +80,7 @@ class Odd(Exception):  # noqa: N818
 
 @flowunit
 def raises_odd(value):
-    """Raises what cannot be copied."""
+    """Raises an exception that cannot be copied."""
     raise Odd(1, 2)
 
 
@@ -152,7 +152,7 @@ IN_PLACE = FlowUnitSpec(
 
 
 class Ending(BaseException):
-    """As a Rust extension raises it."""
+    """An exception of the kind that Rust extensions raise."""
 
 
 ENDINGS = {
@@ -163,14 +163,14 @@ ENDINGS = {
 
 @flowunit
 def ends_by(name):
-    """Raises what is no `Exception`."""
+    """Raises an exception that is not an `Exception`."""
     if name in ENDINGS:
         raise ENDINGS[name]("of the item's own")
     return os.getpid()
 
 
 class HangsInOpen(FlowUnit):
-    """Says that it opens, into a pipe, and does not come back from it."""
+    """Opens a pipe, writes to the pipe, and then hangs in `open`."""
 
     def open(self, config):
         with open(config.folder, "w") as pipe:

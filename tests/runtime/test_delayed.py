@@ -1,4 +1,4 @@
-"""What is due comes in the order of its time, and of its coming where that is the same."""
+"""Tests that delayed items are due in the order of their times, and of their arrival if equal."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Who runs the stages; whoever is run cannot wait for the end of it."""
+"""Tests of the threads that run stages; such a thread cannot wait for its own end."""
 
 import asyncio
 import threading
@@ -19,7 +19,7 @@ def same(x):
 
 
 class Stopping:
-    """A unit that calls `stop` in one of its methods."""
+    """A unit with a method that calls `stop`."""
 
     def __init__(self, method, call="stop"):
         self.raised = []

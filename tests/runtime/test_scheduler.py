@@ -24,7 +24,7 @@ def add_one(x):
 
 
 class Gate:
-    """A unit that waits inside ``process`` until it is opened."""
+    """A unit that waits inside ``process`` until the test opens the gate."""
 
     def __init__(self):
         self.entered = threading.Semaphore(0)
@@ -460,7 +460,7 @@ def test_an_inline_source_runs_in_wait():
     assert got == list(range(20))
 
 
-# -- what is refused ----------------------------------------------------------------------------
+# -- rejected input --------------------------------------------------------------------------
 
 
 def test_a_flow_of_another_process_is_refused_and_left_alone():

@@ -101,7 +101,7 @@ def test_a_flow_knows_how_its_sessions_ended(is_inline):
 
 @pytest.mark.parametrize("rows", [1, 2])
 def test_requests_that_share_a_session_count_each_by_how_they_ended(rows):
-    """Those in error that were given up are cancelled, and nothing else."""
+    """Tests that only the requests in error that were cancelled count as cancelled."""
     told = []
     with Running(chain(unit_of(odd)), is_inline=True) as flow:
         made = [Request({"input": [value] * rows}, told.append) for value in range(7)]

@@ -1,4 +1,4 @@
-"""One session does not hold up another, and nothing is kept of one that is over."""
+"""Tests that a session does not delay other sessions, and that an ended session leaves nothing."""
 
 import asyncio
 import threading
@@ -88,7 +88,7 @@ def test_a_dropped_session_that_had_ended_its_input_is_finished_quietly(caplog):
 
 
 def many(count):
-    """A stream unit that gives ``count`` values for one, an event each."""
+    """Returns a stream unit that emits ``count`` values for one input, each for an event."""
 
     def process(ctx):
         done = ctx.state.get("done", 0)

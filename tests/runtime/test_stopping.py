@@ -1,4 +1,4 @@
-"""A stop ends what goes on by itself, and keeps nothing."""
+"""Tests that a stop ends streams that run by themselves, and leaves nothing."""
 
 import logging
 import threading

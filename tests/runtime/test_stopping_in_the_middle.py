@@ -116,7 +116,7 @@ def test_a_stop_that_drops_cuts_another_one_s_drain_short():
 
 
 def test_a_session_that_a_source_opens_while_the_flow_is_cut_off_ends(monkeypatch):
-    """It is opened when the sessions have been listed, and before they are ended."""
+    """Tests a session that opens after the sessions have been listed and before they are ended."""
     ended, called, gate, release = (threading.Event() for _ in range(4))
 
     class Source(FlowUnit):
@@ -400,7 +400,7 @@ def test_a_wait_that_ctrl_c_breaks_off_leaves_every_lock_to_its_holder():
             try:
                 with lock:
                     condition.notify_all()
-                    leisurely.wait(0.0002)  # so that who was woken waits for the lock
+                    leisurely.wait(0.0002)  # makes the woken thread wait for the lock
             except RuntimeError as error:  # somebody else has let it go
                 errors.append(error)
 
@@ -419,7 +419,7 @@ def test_a_wait_that_ctrl_c_breaks_off_leaves_every_lock_to_its_holder():
 
 
 def wait_until_interrupted(lock, condition):
-    """Waits again and again, until Ctrl-C comes in the middle of it."""
+    """Waits repeatedly until Ctrl-C arrives during a wait."""
 
     def wait():
         with lock:

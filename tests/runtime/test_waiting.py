@@ -53,7 +53,7 @@ def test_a_callback_may_wait_again(box):
 
 
 class Panic(BaseException):
-    """As a Rust extension raises it."""
+    """An exception of the kind that Rust extensions raise."""
 
 
 @pytest.mark.parametrize("error", [ValueError, SystemExit, Panic])

@@ -21,7 +21,7 @@ class Pair:
 
 
 class Authority:
-    """A certificate authority with a folder for what it issues."""
+    """A certificate authority with a folder for its certificates."""
 
     def __init__(self, folder):
         folder.mkdir(exist_ok=True)
@@ -50,7 +50,7 @@ class Authority:
         return TlsOptions(pair.cert, pair.key, self.path if is_mutual else None)
 
     def client(self, pair=None):
-        """What a client trusts, and shows."""
+        """Returns the TLS context of a client: the trusted authority, and the client's certificate."""
         context = ssl.create_default_context(cafile=self.path)
         if pair is not None:
             context.load_cert_chain(pair.cert, pair.key)

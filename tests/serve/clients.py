@@ -51,7 +51,7 @@ def served(unit=mean, node="batch_size=8", **options):
 
 
 def send(server, method, path, body=None, headers=None):
-    """Asks over a connection of its own; returns status, headers in lower case, and what came."""
+    """Sends a request over a new connection; returns status, headers in lower case, and body."""
     connection = http.client.HTTPConnection(server.address.removeprefix("http://"), timeout=60)
     try:
         connection.request(method, path, body, headers or {})
@@ -71,4 +71,4 @@ def ask(server, path, document=None, method=None, headers=None):
 
 
 of_rest = pytest.mark.parametrize("grpc_server", [GrpcKind.NATIVE], indirect=True, ids=str)
-"""Marks tests of REST, for which it is all one which server answers gRPC beside."""
+"""Marks tests of REST, whose result does not depend on the gRPC server."""

@@ -1,4 +1,4 @@
-"""SavedModels like the one of TensorFlow Serving's tutorial: predict, classify and regress."""
+"""SavedModels like the model of TensorFlow Serving's tutorial: predict, classify and regress."""
 
 import importlib
 

@@ -1,6 +1,6 @@
-"""The example models of TensorFlow Serving, made anew: ``python -m ... FOLDER`` writes them all.
+"""The example models of TensorFlow Serving, built again: ``python -m ... FOLDER`` writes them all.
 
-Each lies in a folder of its name, as the version 123 and with the signatures of the original.
+Each model is in a folder of its name, as version 123 and with the signatures of the original.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ def half_plus_two_cpu(path):
 
 
 def write_lines(path, use_resource):
-    """Writes the lines from a graph in which ``x`` is no placeholder: it is read from examples."""
+    """Writes the lines from a graph that reads ``x`` from examples and not from a placeholder."""
     v1 = tensorflow().compat.v1
     with v1.Graph().as_default(), v1.Session() as session:
         a, b, c = (
@@ -91,7 +91,7 @@ def half_plus_two_tf2(path):
 
 
 def features():
-    """What is read from an example: "x", and "x2", which it may lack."""
+    """Returns the features to parse from an example: "x", and the optional "x2"."""
     tf = tensorflow()
     lacking = tf.io.FixedLenFeature([1], tf.float32, default_value=[0.0])
     return {"x": tf.io.FixedLenFeature([1], tf.float32), "x2": lacking}
@@ -160,7 +160,7 @@ def counter_tf2(path):
 
 
 def several(path):
-    """Writes signatures of several inputs and outputs; one of them has an input of no axis."""
+    """Writes signatures of several inputs and outputs; an input of one signature has no axis."""
     tf = tensorflow()
 
     def spec(name, *shape, dtype=tf.float32):
@@ -224,7 +224,9 @@ def lookup(path):
 
 
 def lookup_tf1(path):
-    """Writes the table as TensorFlow 1 does: an operation of the graph fills it at the start."""
+    """Writes the table as TensorFlow 1 does: an operation of the graph fills the table at the
+    start.
+    """
     v1 = tensorflow().compat.v1
     with words() as named, v1.Graph().as_default(), v1.Session() as session:
         file = v1.constant(named)
@@ -246,7 +248,7 @@ def words():
 
 
 def initializer(file):
-    """What gives each line of a file its number."""
+    """Returns the initializer that maps each line of a file to the line's number."""
     tf = tensorflow()
     whole, number = tf.lookup.TextFileIndex.WHOLE_LINE, tf.lookup.TextFileIndex.LINE_NUMBER
     return tf.lookup.TextFileInitializer(file, tf.string, whole, tf.int64, number)

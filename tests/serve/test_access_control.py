@@ -168,7 +168,7 @@ def test_a_handshake_that_does_not_come_has_an_end(authority):
         socket.create_connection(port_of(server), timeout=SECONDS) as silent,
     ):
         found = requests.get(server.address + "/livez", verify=authority.path, timeout=SECONDS)
-        assert found.ok  # nobody is held up
+        assert found.ok  # other clients do not wait
         assert is_ended(silent)
 
 
@@ -332,7 +332,7 @@ def test_a_method_is_of_a_group(keyed, service, name, group, outcome):
 
 
 def _asked(channel, service, name, key):
-    """What an empty message is answered with a key."""
+    """Returns the reply to an empty message with a key."""
     protocol = PROTOCOLS[service.split(".")[0]]
     kind = protocol.methods(service)[name].input_type.full_name
     metadata = (("x-api-key", key),)

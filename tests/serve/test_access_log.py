@@ -92,7 +92,7 @@ def test_a_disk_that_takes_nothing_is_said_once_with_how_much_was_lost(caplog):
 
 
 class _Noticed(dict[str, int]):
-    """A line that says when it is written."""
+    """A line that sets an event while the log writes the line."""
 
     def __init__(self, event):
         super().__init__(n=1)
@@ -104,7 +104,7 @@ class _Noticed(dict[str, int]):
 
 
 def test_lines_that_a_pipe_does_not_take_hold_nobody_up(tmp_path):
-    """Who reads the pipe begins when all is said."""
+    """Starts the pipe's reader after all lines have been written."""
     path = tmp_path / "pipe"
     os.mkfifo(path)
     reading = os.open(path, os.O_RDONLY | os.O_NONBLOCK)

@@ -113,7 +113,7 @@ def test_one_that_comes_behind_many_that_were_given_up_is_one():
 
 
 def test_a_deadline_that_many_at_once_can_meet_is_found_out_from_few():
-    """A model that takes as long for 32 as for one is not held for one that takes 32 times that."""
+    """Tests a model that takes as long for 32 requests as for a single request."""
     admission, time = made()
     work(admission, time, 0.01, 10)
     most = 0

@@ -1,4 +1,4 @@
-"""``/dashboard``: what is served, in the browser."""
+"""Tests of ``/dashboard`` in the browser."""
 
 import contextlib
 import http.client

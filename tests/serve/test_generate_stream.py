@@ -1,4 +1,4 @@
-"""Server-sent events: a buffer an event, as it comes."""
+"""Tests of server-sent events: each buffer is sent as an event at once."""
 
 import contextlib
 import json
@@ -17,7 +17,7 @@ PATH = "/v2/models/m/generate_stream"
 
 @contextlib.contextmanager
 def streaming(tokens, results_bound=None, **options):
-    """A server of a model that gives many buffers for one."""
+    """Yields a server of a model that gives many buffers for one input."""
     bound = {} if results_bound is None else {"results_bound": results_bound}
     try:
         with Server({"m": tokens.flow(**bound)}, ServeOptions(http_port=0, **options)) as server:
@@ -27,7 +27,7 @@ def streaming(tokens, results_bound=None, **options):
 
 
 class Events:
-    """A connection, and the events that come over it."""
+    """A connection and its events."""
 
     def __init__(self, server):
         host, port = server.address.removeprefix("http://").split(":")
@@ -53,7 +53,7 @@ class Events:
         return int(first.split()[1]), found
 
     def next(self):
-        """The value of the next event; None: there is none."""
+        """Returns the value of the next event, or None at the end."""
         size = int(self.file.readline(), 16)
         data = self.file.read(size)
         assert self.file.read(2) == b"\r\n"

@@ -1,4 +1,4 @@
-"""Loads that do not come back: what they leave, and what is told of them when they do."""
+"""Tests of loads that hang: their effects, and the messages when they return."""
 
 import itertools
 import logging
@@ -22,8 +22,8 @@ GRAPH = """digraph g {
     input -> unit -> output
 }"""
 
-# `open` waits while the file is there that is named in `hold`. It calls only what is written in C,
-# so that the line where it is found waiting is always one of its own.
+# `open` waits while the file that `hold` names exists. It calls only functions written in C,
+# because then the line where it waits is always one of its own lines.
 UNITS = """
 import os
 import time
@@ -60,7 +60,7 @@ class Holding:
         self.folder, self.server = folder, server
 
     def hold(self, name: str) -> None:
-        """Has the loads from now on wait until `release`; empty: they do not."""
+        """Makes later loads wait until `release`; with an empty name, they do not wait."""
         if name:
             (self.folder / name).touch()
         (self.folder / "hold").write_text(name)
@@ -88,7 +88,7 @@ def holding(tmp_path, monkeypatch):
         yield Holding(tmp_path, server)
         for path in tmp_path.glob("held *"):
             path.unlink()
-        wait_until(lambda: not server._loader._loading)  # what was given up is about to end
+        wait_until(lambda: not server._loader._loading)  # loads that were given up are about to end
 
 
 def test_a_version_of_which_loads_hang_is_loaded_again_when_one_of_them_has_come_back(holding):
@@ -119,7 +119,7 @@ def test_what_comes_late_of_a_load_that_was_given_up_is_not_the_end_of_another(h
     holding.hold("")
     assert holding.load() == (200, "")
     holding.unload()
-    loader = holding.server._loader  # what was given up ends as far as it can
+    loader = holding.server._loader  # loads that were given up end as far as they can
     wait_until(
         lambda: (
             not loader._flows and not any("load" in work.thread.name for work in [*loader._works])

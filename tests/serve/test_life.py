@@ -31,7 +31,7 @@ def wait(rows):
 
 
 class Client(threading.Thread):
-    """Asks over one connection, again and again; over another when it is told to."""
+    """Sends requests over one connection; reconnects when the server closes the connection."""
 
     def __init__(self, address, body):
         super().__init__(name="client")
@@ -51,7 +51,9 @@ class Client(threading.Thread):
                 return
 
     def _ask(self):
-        """Asks until it is over, or the server says that the connection is."""
+        """Sends requests until the test ends, or until the server announces the end of the
+        connection.
+        """
         connection = http.client.HTTPConnection(self._address, timeout=60)
         connection.connect()
         try:
@@ -102,7 +104,7 @@ def test_no_request_fails_while_a_model_is_loaded_again_and_again(tmp_path, how)
 
 
 def _reload(server, root, number, *, is_asked):
-    """Has another version served; returns how many threads and descriptors there are then."""
+    """Makes the server serve another version; returns the numbers of threads and descriptors then."""
     write_version(root, number)
     if is_asked:
         connection = http.client.HTTPConnection(server.address.removeprefix("http://"), timeout=60)

@@ -1,4 +1,4 @@
-"""What a server does not take: each limit, and its error."""
+"""Tests of the limits of a server: each limit, and its error."""
 
 import gzip
 import json

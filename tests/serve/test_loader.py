@@ -1,4 +1,4 @@
-"""What loads and ends flows, where foreign code does not come back."""
+"""Tests of the loader of flows, with foreign code that does not return."""
 
 import queue
 import threading
@@ -36,7 +36,7 @@ def loader():
 
 
 def outcome(loader, work, **more):
-    """What is told of something that is done."""
+    """Returns the outcome that the loader reports for some work."""
     found = queue.SimpleQueue()
     assert loader.run(work, found.put, **more)
     return found.get()

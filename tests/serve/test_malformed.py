@@ -1,4 +1,4 @@
-"""Requests that are wrong, over real sockets: the right code each, and the next one is answered."""
+"""Tests of malformed requests over real sockets: the right code, and an answer to the next request."""
 
 import gzip
 import itertools
@@ -29,7 +29,7 @@ DEEP = 100_000
 @pytest.fixture(scope="module")
 def server(grpc_server):
     @modelflow.flowunit(name="mean")
-    def length(row):  # takes every row of numbers, whatever they are
+    def length(row):  # takes any row of numbers
         return np.float32(len(row))
 
     with grpc_served(length, max_body=1 << 20) as running:
@@ -38,7 +38,9 @@ def server(grpc_server):
 
 @pytest.fixture(autouse=True)
 def _sound(server):
-    """Behind every request the next one is answered, and nothing is left of the one before."""
+    """Checks after every request that the next request succeeds and that nothing is left of the
+    last.
+    """
     yield
     assert ask(server, PREDICT, {"instances": [[1.0, 3.0]]})[:2] == (200, {"predictions": [2.0]})
     with stub(server) as client:
@@ -59,7 +61,7 @@ def doc(value):
     return json.dumps(value).encode()
 
 
-# What is no JSON, or none of any use, whatever the protocol.
+# Bodies that are no JSON, or useless JSON, for every protocol.
 NO_DOCUMENTS = [
     b"",
     b" ",

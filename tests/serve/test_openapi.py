@@ -1,4 +1,4 @@
-"""The description of a server, and what the server answers beside it."""
+"""Tests of the description of a server, and of endpoints that the description omits."""
 
 import json
 
@@ -46,7 +46,7 @@ shape = []
 
 
 class Pair(modelflow.FlowUnit):
-    """Two inputs, two outputs, one of them of no type."""
+    """A unit with two inputs and two outputs, of which the second output has no type."""
 
     SPEC = modelflow.FlowUnitSpec(
         "pair",
@@ -117,8 +117,8 @@ def test_everything_that_is_described_is_there(server, document):
                 assert send(server, method.upper(), path)[0] == 200, path
 
 
-# Pages for people, the description itself, a second name, and what these two servers lack:
-# examples, an open repository, several versions.
+# Pages for people, the description itself, a second name, and the endpoints that these two servers
+# lack. The servers lack examples, an open repository and several versions.
 UNDESCRIBED = (
     *("/openapi.json", "/docs", "/dashboard", "/monitoring"),
     *(":classify", ":regress", "/load", "/unload", "/stats/(?P<name>[^/]+)/versions/"),

@@ -1,4 +1,4 @@
-"""Who looks at the disk, and who is told."""
+"""Tests of the repository poller: when the disk is read, and which callers are notified."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from tests.serve.models_on_disk import write_model
 
 
 class Later:
-    """A loader and a mailbox in one: looks, and what they give, wait for the test."""
+    """A combined loader and loop queue; reads of the disk and their results wait for the test."""
 
     def __init__(self):
         self.looks = []

@@ -71,7 +71,7 @@ def server():
 
 @pytest.fixture(scope="module")
 def logged(tmp_path_factory):
-    """A server, and what it writes into its access log: to be read as it comes."""
+    """Yields a server and its access log, as a pipe."""
     path = tmp_path_factory.mktemp("log") / "access"
     os.mkfifo(path)
     reading = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
@@ -137,7 +137,7 @@ def _message(body, path=PREDICT, headers=()):
 
 
 def _answers(server, pieces, count):
-    """What is answered to requests that are sent so, over one connection."""
+    """Returns the replies to requests that are sent in these pieces over one connection."""
     return [(status, json.loads(body)) for status, _, body in _whole_answers(server, pieces, count)]
 
 
@@ -169,7 +169,7 @@ def _whole_answer(client):
 
 
 def _logged(lines, count):
-    """What the next lines of an access log say, but of times, connections and made-up ids."""
+    """Returns the next lines of an access log, without times, connections and generated ids."""
     found = []
     for line in itertools.islice(lines, count):
         said = json.loads(line)
@@ -181,7 +181,7 @@ def _logged(lines, count):
 
 
 def _counted(server):
-    """What the metrics count of the requests to a model."""
+    """Returns the metrics' counts of the requests to a model."""
     _, _, text = send(server, "GET", "/metrics")
     found = samples_of(text.decode())
     return Counter({sample: found[sample] for sample in found if sample[0] in COUNTED})
@@ -263,7 +263,7 @@ def test_who_goes_before_its_request_is_read_counts_as_cancelled_and_holds_nobod
 
 
 def _waiting(count, **limits):
-    """A server whose model waits to be let go, and says when it works."""
+    """Returns a server whose model reports its calls and waits for an event."""
     entered, go = threading.Semaphore(0), threading.Event()
 
     @modelflow.flowunit(name="mean")
@@ -379,7 +379,9 @@ def test_each_of_those_that_wait_together_is_given_up_when_its_own_time_is_over(
 
 @contextlib.contextmanager
 def _blocked():
-    """A server whose model holds a request, with one in its queue; others wait unread."""
+    """Yields a server whose model blocks on a request with another in its queue; others wait
+    unread.
+    """
     serving, entered, go = _waiting(1)
     with serving as server, contextlib.ExitStack() as open_clients:
         model = server.model("m")

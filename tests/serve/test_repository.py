@@ -24,7 +24,7 @@ BODY = {"instances": [[1.0, 2.0]]}
 
 
 class Slow:
-    """A unit that waits with its opening, and with its work, until it is let go."""
+    """A unit that waits in `open` and in `process` for the test's events."""
 
     def __init__(self):
         self.opening, self.open = threading.Semaphore(0), threading.Event()
@@ -90,7 +90,7 @@ def predict(server, name="m", at=""):
 
 
 def states(server, name="m"):
-    """What is told of every version: its state, and its error."""
+    """Returns the state and the error of every version."""
     found = ask(server, f"/v1/models/{name}")[1]["model_version_status"]
     return {int(one["version"]): (one["state"], one["status"]["error_message"]) for one in found}
 
@@ -262,7 +262,7 @@ def test_a_model_is_unloaded_and_loaded_by_its_name(tmp_path):
         assert index(server) == {("m", "1"): ("UNAVAILABLE", "")}
         assert send(server, "GET", "/readyz")[0] == 200  # nobody asks for it
         write_version(tmp_path / "m", 2)
-        server.refresh()  # what was unloaded stays so
+        server.refresh()  # unloaded models stay unloaded
         assert load(server) == 200
         assert predict(server) == 2.0
         status, text = load(server, "mm")
@@ -490,7 +490,9 @@ def test_whoever_waits_for_a_load_is_told_when_the_server_stops(slow):
 
 
 def test_reloads_of_a_file_under_load_fail_no_request(tmp_path):
-    """Every answer is that of a version that was there, and the newest comes to be heard."""
+    """Tests that every answer is of an existing version, and that the newest version answers in the
+    end.
+    """
     path = write_model(tmp_path / "m.onnx", 1)
     with serving(path, is_repository_open=True) as server:
         failed, heard, is_over = [], set(), threading.Event()

@@ -1,4 +1,4 @@
-"""Parameters of Open Inference requests: obeyed, or refused with their name; none is ignored."""
+"""Tests of the parameters of Open Inference requests: each is obeyed, or rejected with its name."""
 
 import grpc
 import numpy as np

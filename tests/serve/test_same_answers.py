@@ -1,4 +1,4 @@
-"""The same inputs, asked in every way that there is, have the same answers: the ready graphs."""
+"""Tests that all ways to call the ready graphs give the same answers to the same inputs."""
 
 import base64
 import importlib
@@ -57,7 +57,7 @@ def server(request, grpc_server):
 
 @pytest.fixture(scope="module")
 def expected(items):
-    """What a program is answered that runs the graphs itself."""
+    """Returns the results of a program that runs the graphs itself."""
     found = {}
     for name, values in items.items():
         with modelflow.Flow(ready_graphs() / f"{name}.toml") as flow:
@@ -66,7 +66,7 @@ def expected(items):
 
 
 def plain(value):
-    """What a graph gives, as lists, dicts, numbers and texts."""
+    """Returns a graph's result as lists, dicts, numbers and texts."""
     if hasattr(value, "_asdict"):
         return plain(value._asdict())
     if isinstance(value, dict):

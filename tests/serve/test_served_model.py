@@ -1,4 +1,4 @@
-"""A flow as clients see it."""
+"""Tests of a flow from the view of its clients."""
 
 import asyncio
 import contextlib
@@ -42,7 +42,7 @@ def test_room_that_an_answer_makes_is_seen_in_the_same_turn_of_the_loop():
 
 
 def test_a_version_that_is_replaced_while_a_request_makes_room_still_answers_it():
-    """Whoever has found it is sent behind what came meanwhile, and must not find it gone."""
+    """Tests a request that found the version, and is then queued behind the version's removal."""
     seen = []
 
     async def turn(flow):

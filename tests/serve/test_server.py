@@ -146,7 +146,7 @@ def test_a_body_that_is_too_long_is_refused():
 
 
 class Gate:
-    """A unit that waits until it is let go."""
+    """A unit that waits until the test releases the gate."""
 
     def __init__(self):
         self.entered, self.go, self.seen = threading.Semaphore(0), threading.Event(), []
@@ -321,9 +321,11 @@ def test_a_stop_that_answers_nothing_more_cuts_short_one_that_does():
 
 @contextlib.contextmanager
 def handled(handler):
-    """Has SIGUSR1 call it; yields what has the main thread take that signal, as often as it must.
+    """Installs a handler of SIGUSR1; yields a function that makes the main thread handle that
+    signal.
 
-    One that comes just before the main thread begins to wait is noticed when the wait is over.
+    A signal that arrives just before the main thread begins to wait is noticed after the wait.
+    Therefore the function sends it again and again.
     """
     noticed = threading.Event()
 

@@ -1,4 +1,4 @@
-"""``/stats``: what `modelflow top` and `modelflow doctor` read of a server."""
+"""Tests of ``/stats``, which `modelflow top` and `modelflow doctor` read from a server."""
 
 import pytest
 

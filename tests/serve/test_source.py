@@ -1,4 +1,4 @@
-"""What a path stands for."""
+"""Tests of the sources that a path names."""
 
 import os
 from pathlib import Path
@@ -22,7 +22,9 @@ from tests.serve.models_on_disk import GRAPH, write_model, write_version
 
 @pytest.fixture
 def folder(tmp_path):
-    """A graph, a model, a folder with versions, one with a graph, and others that are nothing."""
+    """Returns a folder with a graph, a model, versions, a graph's folder, and entries without a
+    model.
+    """
     (tmp_path / "upper.dot").write_text(GRAPH % "units:upper")
     write_model(tmp_path / "times.onnx", 3)
     write_version(write_version(tmp_path / "many", 2), 10)

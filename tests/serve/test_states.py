@@ -1,4 +1,4 @@
-"""The states of versions as a matrix, and the actions that lead to what is wanted."""
+"""Tests of the states of versions as a matrix, and of the actions that lead to the wanted state."""
 
 import pytest
 
@@ -64,7 +64,7 @@ def test_every_event_in_every_state(state, event):
 
 
 def actions(wanted, there, failed=(), **more):
-    """What is done, as words: ``load 2``."""
+    """Returns the actions as words, for example ``load 2``."""
     found = reconcile(
         {one.number: one for one in wanted},
         [Instance(one, state) for one, state in there],

@@ -1,4 +1,4 @@
-"""What requests have cost, as `/stats` tells it."""
+"""Tests of the costs of requests in `/stats`."""
 
 import socket
 import threading

@@ -1,4 +1,4 @@
-"""What waits in front of a flow: its order, what it costs, who is taken back, how it ends."""
+"""Tests of the queue in front of a flow: order, cost, cancellation, and end."""
 
 import asyncio
 import threading
@@ -18,7 +18,7 @@ ROWS = 8
 
 
 class Held:
-    """A flow whose unit waits in its call until it is let go; its queue holds two requests."""
+    """A flow whose unit blocks in its call until release; the queue holds two requests."""
 
     def __init__(self):
         self.entered, self.go, self.seen = threading.Semaphore(0), threading.Event(), []
@@ -38,7 +38,7 @@ class Held:
 
 
 class Asked:
-    """A model on the loop of a test, and the calls that it has answered."""
+    """A model on the loop of a test, and the calls that the model has answered."""
 
     def __init__(self, flow):
         self.model = ServedModel(
@@ -60,7 +60,7 @@ def values(call):
 
 
 async def block(held, asked):
-    """Sends one request that the unit holds, and waits until it does."""
+    """Sends a request on which the unit blocks, and waits until the call has begun."""
     asked.send(*[-1] * ROWS)
     await asyncio.sleep(0)
     await asyncio.to_thread(held.entered.acquire)

@@ -50,7 +50,7 @@ def on_each(models, *cases):
     return [(model, *case) for model in models for case in cases]
 
 
-# A model, a signature, what is asked and what is answered.
+# A model, a signature, the request and the expected answer.
 PREDICTIONS = [
     *on_each(
         HALF_PLUS_TWO,
@@ -184,7 +184,7 @@ def server(grpc_server, folders):
 
 @pytest.fixture(scope="module")
 def load():
-    """What TensorFlow says of a model, which it loads once: see `itself`."""
+    """Yields a function that returns TensorFlow's results for a model, loaded once: see `itself`."""
     with contextlib.ExitStack() as sessions:
         yield functools.cache(lambda model: loaded(model, sessions))
 
@@ -211,7 +211,7 @@ def loaded(model, sessions):
 
 @pytest.fixture
 def itself(load, model):
-    """What TensorFlow says: of a signature, by the names of its tensors."""
+    """Returns TensorFlow's results for a signature, by the names of its tensors."""
     return load(model)
 
 
@@ -228,7 +228,7 @@ def filled(value):
 
 
 def plain(value):
-    """A value of a document as a tensor has it: texts are bytes."""
+    """Returns a value of a document as in a tensor, where texts are bytes."""
     if isinstance(value, list):
         return [plain(one) for one in value]
     if isinstance(value, dict):
@@ -304,7 +304,7 @@ def test_a_model_predicts_over_grpc(server, itself, model, signature, asked, ans
 
 
 def predict(server, model, signature, inputs):
-    """What comes over gRPC, which says who has given it."""
+    """Returns the result over gRPC, and checks the model that the reply names."""
     message = TF_SERVING["tensorflow.serving.PredictRequest"]()
     message.model_spec.name, message.model_spec.signature_name = model.name, signature
     for name, array in inputs.items():
@@ -360,7 +360,7 @@ def example_list(examples):
 
 
 def results_of(result):
-    """What a message says, in the form of the document."""
+    """Returns the content of a message in the form of the document."""
     if hasattr(result, "regressions"):
         return [one.value for one in result.regressions]
     return [[[one.label, one.score] for one in row.classes] for row in result.classifications]
@@ -448,7 +448,7 @@ def test_a_version_that_is_loaded_again_counts_anew_beside_the_old(model):
     assert asyncio.run(count()) == [1, 1, 0]
 
 
-# -- what is told of a model ----------------------------------------------------------------------
+# -- the description of a model -------------------------------------------------------------------
 
 
 @of_rest

@@ -1,4 +1,4 @@
-"""A unit that does not come back: whoever waits is answered in time, whatever it does meanwhile."""
+"""Tests that clients get an answer in time although a unit does not return."""
 
 import contextlib
 import json
@@ -22,7 +22,7 @@ TENSOR = {"name": "input", "datatype": "FP32", "shape": [1, 2], "data": HELD}
 
 
 class Hold:
-    """What rows that begin with 1 wait for."""
+    """A unit that waits if a row begins with 1."""
 
     def __init__(self):
         self.is_over = threading.Event()

@@ -1,4 +1,4 @@
-"""How fast a model answers, by how much it has to do."""
+"""Tests of the estimate of a model's speed by its load."""
 
 import pytest
 

@@ -24,7 +24,7 @@ def saved(tmp_path_factory):
 
 
 def write_records(model, *logs):
-    """Writes what TensorFlow Serving replays."""
+    """Writes the records that TensorFlow Serving replays."""
     path = model / "assets.extra" / "tf_serving_warmup_requests"
     path.parent.mkdir(exist_ok=True)
     with tensorflow().io.TFRecordWriter(str(path)) as writer:

@@ -1,4 +1,4 @@
-"""How many whole requests there is room for: in the first queues, and in the whole graph."""
+"""Tests of the free rows for whole requests, in the first queues and in the whole graph."""
 
 import math
 from contextlib import ExitStack

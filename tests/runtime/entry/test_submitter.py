@@ -1,4 +1,4 @@
-"""What keeps rows from entering, and what wakes those who wait for it."""
+"""Tests of the reasons for backpressure, and of the wake-ups of waiting senders."""
 
 import asyncio
 import sys
@@ -29,7 +29,7 @@ def forward(x):
 
 
 class Caller:
-    """A thread that calls a function, and what comes of it."""
+    """A thread that calls a function, and the function's result or error."""
 
     def __init__(self, function, *args, **more):
         self.result = None
@@ -50,7 +50,7 @@ class Caller:
 
 
 class Full:
-    """A flow whose first node is in a call, and whose queue of one is full, or holds ``queued``."""
+    """A flow whose first node is in a call, and whose queue holds ``queued`` rows (1 is full)."""
 
     def __init__(self, settings=(), queued=1, clock=None, **graph):
         self.gate, self.clock, self._queued = Gate(), clock or FakeClock(), queued
@@ -71,7 +71,7 @@ class Full:
         self._running.__exit__(*how)
 
     def sender(self):
-        """A session, and a thread whose `send` waits for it."""
+        """Returns a session, and a thread whose `send` waits for room."""
         stream = self.flow.session()
         caller = Caller(stream.send, "input", 3)
         self.clock.until_sleeping(2)  # beside the watchdog
@@ -195,7 +195,9 @@ def test_a_refusal_tells_the_expected_wait():
 
 
 def race(senders, send):
-    """Calls ``send(i)`` from many threads that change as often as they can; says who got in."""
+    """Calls ``send(i)`` on many threads with frequent switches; returns the numbers that were
+    admitted.
+    """
     entered, start = [], threading.Barrier(senders)
 
     def run(number):
@@ -255,7 +257,7 @@ def test_what_one_branch_does_to_a_buffer_the_other_does_not_see(is_fed_by_two):
         for buffer in ctx.input():
             buffer.set("who", "left")
         ctx.emit([None] * len(ctx.inputs["in"]))
-        ctx.inputs["in"].clear()  # nor what it does to the list
+        ctx.inputs["in"].clear()  # a change of the list has no effect either
 
     def look(ctx):
         ctx.emit([dict(buffer.meta) for buffer in ctx.input()])

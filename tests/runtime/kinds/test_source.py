@@ -16,7 +16,9 @@ from tests.runtime.graphs import Running, graph_of, spec_of, unit_of
 
 
 def source(values, **more):
-    """A source of ``values``, one a call; a pair is a value and what its session is given."""
+    """Returns a source that emits ``values``, each in its own call; a pair is a value and session
+    options.
+    """
 
     class Source(FlowUnit):
         def process(self, ctx):
@@ -178,7 +180,7 @@ def test_the_end_of_a_session_is_told_once_outside_of_its_lock(is_failing):
     told, gate, flows = [], threading.Event(), []
 
     def ended(number):
-        # Whoever is told may use the flow: nothing is locked.
+        # The callback may use the flow because no lock is held.
         flows[0].scheduler.sources["source"].progress.wake()
         flows[0].scheduler.wait(timeout=0)
         told.append(number)
@@ -492,7 +494,7 @@ def test_a_source_of_several_outputs_ends_on_each():
 
 
 class Held:
-    """A source that holds at once; what it gives when it is called for an event is what waits."""
+    """A source that waits for events; each call opens a session for every value in ``waiting``."""
 
     def __init__(self, bound=4, **flow):
         self.waiting, self.called, self.seen = [], threading.Semaphore(0), []

@@ -1,4 +1,4 @@
-"""Sessions take turns; within each the order is as ever; the bound holds for each."""
+"""Tests that sessions alternate, that each session keeps its order, and that each has the bound."""
 
 import pytest
 from hypothesis import given

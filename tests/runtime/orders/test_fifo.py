@@ -1,4 +1,6 @@
-"""First come, first served; a session whose rows are held up is put aside."""
+"""Tests of first come, first served, and of sessions that are set aside while their rows are
+delayed.
+"""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -220,7 +222,7 @@ def test_an_end_alone_in_a_measured_queue_has_not_waited():
 
 
 def whole(*segments):
-    """A batch as it leaves a stage."""
+    """Returns a batch as emitted by a stage."""
     return Batch.of(segments, 1)
 
 

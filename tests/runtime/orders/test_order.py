@@ -44,7 +44,7 @@ def test_a_policy_bounds_rows_and_nothing_else_unless_told():
 
 
 class Counted(Segment):
-    """Counts the rows that are copied where it is cut."""
+    """Counts the rows that a cut copies."""
 
     __slots__ = ()
 

@@ -9,7 +9,7 @@ from tests.runtime.queues.test_inbox import data, inbox, segment, stream
 
 
 def workers_of(box, count):
-    """So many workers that take what there is; with what they were given, and those threads."""
+    """Starts workers that take every batch; returns their slots, their threads and the taken data."""
     given, slots = [], [box.slot() for _ in range(count)]
 
     def work(slot):
@@ -111,4 +111,4 @@ def test_batches_that_are_to_wait_are_noted_from_now_on():
     assert data(box.take_nowait()) == [0, 1]
     assert dict(box.stats.closed) == {"full": 1}
     box.set_bounds(replace(box.policy, batch_timeout=0.0))
-    assert box.is_noting  # what was noted is not forgotten
+    assert box.is_noting  # the notes are kept

@@ -1,4 +1,4 @@
-"""Who of those who rest is woken, and how all are held."""
+"""Tests of which idle worker is woken, and of how all are held."""
 
 import threading
 
@@ -9,7 +9,9 @@ from modelflow.runtime.worker_slot import WorkerSlot
 
 
 def resting(count):
-    """So many threads that rest, each until it is woken; with what names those who were."""
+    """Starts threads that rest until they are woken; returns their slots and the list of woken
+    threads.
+    """
     lock = make_lock("inbox")
     idle_workers, woken = IdleWorkers(lock, SYSTEM_CLOCK), []
     slots = [WorkerSlot(lock) for _ in range(count)]

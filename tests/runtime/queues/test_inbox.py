@@ -312,4 +312,4 @@ def test_held_counts_what_is_ready_and_what_lacks_a_partner():
     box, s = inbox(("a", "b")), stream()
     box.append(0, [segment(s, 0, 3)])
     box.append(1, [segment(s, 0, 1)])
-    assert box.count_held() == 3  # a segment, its row, and the stream with what is left
+    assert box.count_held() == 3  # a segment, its row, and the stream with the rest

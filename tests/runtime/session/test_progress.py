@@ -18,7 +18,7 @@ def never():
 
 
 class Session:
-    """A progress with two outputs, and what it is made of."""
+    """A progress with two outputs, and the progress's parts."""
 
     def __init__(self, outputs=("a", "b"), is_counted=True, bound=10):
         self.results = {name: Results() for name in outputs}

@@ -1,4 +1,4 @@
-"""Request batches: each request is told once, whatever comes in which order."""
+"""Tests that each request of a batch is notified once, in any order of the results."""
 
 import random
 
@@ -10,7 +10,7 @@ from modelflow.runtime.session.request_batch import RequestBatch
 
 
 class Waits:
-    """Who waits, and notes what it is told of each request."""
+    """A waiting caller that records the notifications of each request."""
 
     def __init__(self, count):
         self.found, self.failures = [[] for _ in range(count)], [[] for _ in range(count)]

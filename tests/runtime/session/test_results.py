@@ -1,4 +1,4 @@
-"""What one output has for one session."""
+"""Tests of the results of one output for one session."""
 
 import threading
 

@@ -278,7 +278,7 @@ class Local:
 
 
 def raised(how, seen):
-    """An error that was raised because of another one; ``seen``: the locals of both."""
+    """Returns an error that was raised because of another; ``seen`` gets the locals of both."""
 
     def fail(error, *, because=None):
         local = Local()

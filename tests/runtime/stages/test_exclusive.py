@@ -1,4 +1,6 @@
-"""Every consumer is given what the producer gave, whoever writes to it, and whatever it is."""
+"""Tests that every consumer receives the producer's data, even if another consumer writes to the
+data.
+"""
 
 import json
 import sys
@@ -22,7 +24,7 @@ class Own(np.ndarray):
 
 
 class Table(NamedTuple):
-    """What a unit keeps: the same values in three places."""
+    """Data that a unit keeps: the same values in three places."""
 
     array: np.ndarray
     tensor: Any
@@ -51,7 +53,7 @@ def pooled(values):
     return array
 
 
-# What a unit gives as its item i.
+# The item number i that a unit emits.
 GIVEN = {
     "own array": lambda table, i: table.array[i].copy(),
     "array of the pool": lambda table, i: pooled(table.array[i]),
@@ -93,7 +95,7 @@ def ask_recv(flow):
 
 
 def recording_unit(name, is_in_place, seen):
-    """A unit that notes what it is given, and perhaps writes to it."""
+    """Returns a unit that records its input, and writes to the input if ``is_in_place``."""
 
     @modelflow.flowunit(name=name, inputs=[modelflow.Port("x", is_in_place=is_in_place)], threads=1)
     def consume(x):
@@ -146,7 +148,7 @@ def check_consumers(make_table, what, threads, ask, writes):
     if not writes:
         for (buffer,), array in zip(answers, wanted, strict=True):
             np.testing.assert_array_equal(np.asarray(buffer.data), array)
-    for buffer in chain.from_iterable(answers):  # what may be written is the receiver's alone
+    for buffer in chain.from_iterable(answers):  # writable data belongs to the receiver alone
         if type(buffer.data) is np.ndarray and buffer.data.flags.writeable:
             buffer.data[:] = -2
     for used, fresh in zip(table, make_table("fresh"), strict=True):

@@ -1,4 +1,4 @@
-"""The instances of a unit: who shares one, who closes it, what it has counted."""
+"""Tests of unit instances: sharing, closing, and counters."""
 
 import pytest
 
@@ -13,7 +13,7 @@ ONE, OTHER = Device("cpu", 0), Device("cpu", 1)
 
 
 class Counting(FlowUnit):
-    """Counts its own calls; says when it is closed."""
+    """Counts its own calls, and records its closing."""
 
     def __init__(self):
         self.calls = 0

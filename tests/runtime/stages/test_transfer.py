@@ -1,4 +1,4 @@
-"""Copies between devices keep what travels with a buffer."""
+"""Tests that copies between devices keep the meta and the deadline of a buffer."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What workers count for themselves."""
+"""Tests of the counters that each worker keeps."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What a node has counted, at one moment."""
+"""Tests of the counters of a node at one moment."""
 
 from dataclasses import replace
 

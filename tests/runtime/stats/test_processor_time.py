@@ -1,4 +1,4 @@
-"""What a thread uses of the processors."""
+"""Tests of the processor time of a thread."""
 
 import threading
 import time

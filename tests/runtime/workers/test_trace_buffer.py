@@ -1,4 +1,4 @@
-"""What workers note while somebody records."""
+"""Tests of the trace that workers record."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from tests.runtime.test_scheduler import counting_source
 
 
 class Recorder:
-    """Keeps the rings that it gives."""
+    """Makes and keeps trace buffers."""
 
     def __init__(self, every=1, short=0.0):
         self.rings, self.moments = {}, []

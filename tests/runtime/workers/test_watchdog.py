@@ -48,7 +48,7 @@ def test_watchdog_names_the_node_that_does_not_come_back(caplog):
 
 
 def look(flow):
-    """Has the watchdog look, twice as long after each other as it warns."""
+    """Makes the watchdog look three times, which is enough for a warning."""
     watchdog = flow.scheduler._runner._watchdog
     for _ in range(3):
         watchdog.look()

@@ -1,4 +1,4 @@
-"""What a call raises belongs to its buffers; deadlines travel with what became of the rows."""
+"""Tests that an error in a call affects only its own buffers, and that deadlines follow the rows."""
 
 import asyncio
 import threading
@@ -17,7 +17,7 @@ from tests.runtime.workers.test_trace_buffer import Recorder
 
 
 class Panic(BaseException):
-    """As a Rust extension raises it."""
+    """An exception of the kind that Rust extensions raise."""
 
 
 ENDINGS = [SystemExit, GeneratorExit, asyncio.CancelledError, KeyboardInterrupt, Panic]

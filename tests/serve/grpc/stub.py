@@ -29,7 +29,7 @@ class Stub:
         self.channel = channel
 
     def method(self, service, name):
-        """What calls a method."""
+        """Returns the callable of a method."""
         package = service.split(".")[0]
         protocol = PROTOCOLS.get(package) or (HEALTH if "health" in service else REFLECTION)
         found = protocol.methods(service)[name]

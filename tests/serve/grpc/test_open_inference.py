@@ -335,5 +335,5 @@ def test_a_client_that_takes_nothing_holds_up_only_itself():
         next(answers)
         assert len(stream(busy, [one_number(50)])) in {50, 51}
         made = len(tokens.made)
-        assert made < 400  # what gRPC and the bound keep, not all
+        assert made < 400  # the number that gRPC and the bound keep, not all
         assert sum(bool(one.infer_response.outputs) for one in answers) == 499

@@ -1,4 +1,4 @@
-"""Clients that exist already: Triton's, those of TensorFlow Serving, gRPC's own health probe."""
+"""Tests with real clients: Triton's, TensorFlow Serving's, and gRPC's own health probe."""
 
 import asyncio
 import contextlib
@@ -255,7 +255,7 @@ def test_the_client_of_openvino_model_server_asks_over_both(server):
     )
     assert found["grpc"]["metadata"]["inputs"]["input"]["dtype"] == "DT_FLOAT"
     assert "Sent extra: {y}" in found["grpc"]["misfit"][1]
-    assert found["http"]["misfit"] == []  # in column format what is no input is ignored
+    assert found["http"]["misfit"] == []  # in column format, a name that is no input is ignored
 
 
 def test_grpcs_health_probe_watches(server):

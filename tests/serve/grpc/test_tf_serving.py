@@ -147,7 +147,7 @@ def test_a_client_puts_other_models_in_the_place_of_the_files(configured):
         pass
     assert ask(server, "/v1/models/a:predict", {"instances": [[1.0, 2.0]]})[0] == 404
     write_version(path / "b", 3)
-    server.refresh()  # goes by what the client has said
+    server.refresh()  # uses the client's configuration
     while ask(server, "/v1/models/b/versions/3:predict", {"instances": [[1.0, 2.0]]})[0] != 200:
         pass
 

@@ -83,7 +83,7 @@ def works(text):
 
 
 def write_models(folder, load="", **units):
-    """Writes graphs: ``good="works"``; returns the folder."""
+    """Writes graphs, for example ``good="works"``; returns the folder."""
     (folder / "foreign_units.py").write_text(UNITS)
     (folder / "load").write_text(load)
     for name, unit in units.items():
@@ -92,7 +92,7 @@ def write_models(folder, load="", **units):
 
 
 def ask(replica_group, name, text, headers=None):
-    """Status and document; 0: the connection was lost."""
+    """Returns status and document; status 0 means that the connection was lost."""
     connection = replica_group.connect()
     try:
         body = json.dumps({"input": text})

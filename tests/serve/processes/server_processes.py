@@ -1,4 +1,4 @@
-"""``modelflow serve --replicas N``, or ``--workers N``, as a process, and plain clients for it."""
+"""``modelflow serve --replicas N`` or ``--workers N`` as a process, and plain clients."""
 
 import contextlib
 import http.client
@@ -19,7 +19,7 @@ from tests import programs
 from tests.prometheus import samples_of
 
 PAUSE = 0.02
-"""Seconds between two looks, which are left to those that are waited for."""
+"""Seconds between two checks, which leave processor time to the server's processes."""
 GRAPH = """digraph who {
     input [type=input]
     who [flowunit="units:%s"]
@@ -37,7 +37,7 @@ SAID = [
     ("/openapi.json", None),
     ("/v2/repository/index", {}),
 ]
-"""What is asked by a path and a document; every process answers it."""
+"""Requests by path and document; every process answers each."""
 UNITS = """
 import os
 import time
@@ -93,7 +93,7 @@ def write_graphs(folder, **units):
 
 
 class Fleet:
-    """The processes, and what they have said."""
+    """The server's processes and their output."""
 
     def __init__(self, process):
         self.process = process
@@ -113,7 +113,9 @@ class Fleet:
             self._news.notify_all()
 
     def wait_for(self, text, count=1, since=0):
-        """Waits until so many lines, from one on, hold a text; returns that line."""
+        """Waits until ``count`` lines, from line ``since``, contain a text; returns the last of
+        these lines.
+        """
 
         def found():
             return [line for line in self.said[since:] if text in line]
@@ -127,13 +129,13 @@ class Fleet:
             return found()[count - 1]
 
     def kill(self, pid, said="another takes its place"):
-        """Kills a process, and waits until something was said of it since; returns that line."""
+        """Kills a process and waits for a line about the loss; returns that line."""
         before = len(self.said)
         os.kill(pid, signal.SIGKILL)
         return self.wait_for(said, since=before)
 
     def wait_until_whole(self):
-        """Waits until all replicas are there."""
+        """Waits until all replicas are up."""
         wait_until(lambda: self.metrics()["modelflow_replicas_up",] == 2)
 
     def end(self, number=None):
@@ -154,7 +156,7 @@ class Fleet:
         return http.client.HTTPConnection(host, int(port), timeout=60)
 
     def ask(self, path, document=None, method=None, connection=None):
-        """Status and document; over a connection of its own unless one is given."""
+        """Returns status and document, over a new connection unless the caller passes a connection."""
         with contextlib.closing(self.connect()) as own:
             one = connection or own
             body = None if document is None else json.dumps(document)
@@ -170,7 +172,7 @@ class Fleet:
             yield [stack.enter_context(contextlib.closing(self.connect())) for _ in range(count)]
 
     def everywhere(self, path, document=None):
-        """What each process answers."""
+        """Returns the answer of each process."""
         with self.connections() as all_of_them:
             return [self.ask(path, document, connection=one) for one in all_of_them]
 
@@ -182,7 +184,7 @@ class Fleet:
         return _process_of(*self._predicted(connection, name))
 
     def who_is_back(self, connection=None, name="m"):
-        """Which process answers, once one does: until then clients are told to come again."""
+        """Returns which process answers, after all 503 replies that ask clients to retry."""
         while (answer := self._predicted(connection, name))[0] == 503:
             time.sleep(PAUSE)
         return _process_of(*answer)
@@ -240,7 +242,7 @@ def wait_until(is_so):
 
 
 def wait_until_closed(replica_group):
-    """Waits until nobody listens any more."""
+    """Waits until no process listens any more."""
     host, port = replica_group.address.removeprefix("http://").split(":")
     with contextlib.suppress(ConnectionError):
         while True:

@@ -1,4 +1,4 @@
-"""Clients of a worker see what those of one process see: the same tests, with links in between."""
+"""Runs the tests of one process against a worker, with links between both."""
 
 import sys
 from pathlib import Path
@@ -48,7 +48,7 @@ OTHERWISE = (
     ids=["arrays", "saved models"],
 )
 def test_what_clients_see_of_one_process_they_see_of_workers(modules):
-    """Either server of gRPC stands before the link: what holds with one holds with the other."""
+    """Runs the tests with either gRPC server in front of the link."""
     paths = [
         str(Path("tests/serve", *folder, f"test_{name}.py"))
         for *folder, name in (module.split("/") for module in modules.split())

@@ -1,4 +1,4 @@
-"""Models that hang or end their process, in each kind of server: what others see of it."""
+"""Tests of models that hang or end their process, in each kind of server, and of other clients."""
 
 import os
 import signal
@@ -148,7 +148,8 @@ ISOLATED = {
     "replicas": ("good.dot", "bad.dot", "other.dot", "--isolate", "other", "--isolate", "good"),
     "workers": ("good.dot", "bad.dot", "other.dot", "--isolate", "other"),
 }
-"""Who has a process of its own: what its graph or an option says, with replicas all models."""
+"""The models with isolated processes, named by the graph or an option; with replicas, all models.
+"""
 
 
 @pytest.mark.parametrize("among", ISOLATED)

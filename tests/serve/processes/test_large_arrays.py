@@ -31,7 +31,7 @@ shape = [-1]
 
 
 class Keeper:
-    """A unit that gives what it gets, and keeps it."""
+    """A unit that returns its input and keeps a reference."""
 
     def __init__(self):
         self.kept = []
@@ -48,7 +48,7 @@ class Keeper:
 
 
 def ask(server, array):
-    """Sends an array in binary; returns what comes back."""
+    """Sends an array in binary form; returns the reply."""
     size = {"binary_data_size": array.nbytes}
     tensor = {"name": "x", "datatype": "FP32", "shape": [1, array.size], "parameters": size}
     head = json.dumps({"inputs": [tensor], "parameters": {"binary_data_output": True}}).encode()

@@ -1,4 +1,4 @@
-"""Where spans go, as the environment says, and what happens where nobody takes them."""
+"""Tests of the export of spans: the environment's settings, and an unreachable collector."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""What is inside a loop."""
+"""Tests of the inside of a loop."""
 
 from modelflow.buffer import Buffer
 from modelflow.runtime.kinds.loop.looping import ENTRY, RETURN

@@ -1,4 +1,4 @@
-"""The calls of a stream unit, one by one."""
+"""Tests of the individual calls of a stream unit."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""What a stream unit gives is numbered; what came in in error keeps its place."""
+"""Tests of the numbering of a stream unit's outputs; rows that arrive in error keep their place."""
 
 import pytest
 

@@ -43,7 +43,7 @@ def running_sum(ctx):
 
 
 def recording(calls, **more):
-    """A stream unit that writes down how it is called."""
+    """Returns a stream unit that records its calls."""
 
     def note(name):
         def hook(ctx):
@@ -623,4 +623,4 @@ def test_a_lane_waits_for_its_reader_and_not_behind_the_end_of_its_session(monke
         assert steps.worker.try_step()
         stream.cancel()
         assert is_over()
-        assert len(asked) == 2  # and none for what is cancelled
+        assert len(asked) == 2  # no call for the cancelled session

@@ -1,4 +1,4 @@
-"""What runs in the process of a unit, run here over a channel of its own."""
+"""Tests of the child side of a process unit, run in this process over its own channel."""
 
 import contextlib
 import pickle
@@ -19,7 +19,7 @@ from modelflow.unit.unit import FlowUnit
 
 
 class Unit(FlowUnit):
-    """Gives what it gets; raises what it is told to."""
+    """Forwards its input; raises the exceptions that its input asks for."""
 
     def open(self, config):
         self.config = config
@@ -50,7 +50,7 @@ class Unit(FlowUnit):
 
 
 class Panic(BaseException):
-    """As a Rust extension raises it."""
+    """An exception of the kind that Rust extensions raise."""
 
 
 class TurningError(ValueError):
@@ -65,7 +65,9 @@ RAISED = {"exit": SystemExit, "panic": Panic, "turning": TurningError}
 
 @pytest.fixture
 def asked(monkeypatch):
-    """Starts the child's work on a thread; returns what asks it, and ends it."""
+    """Starts the child's loop on a thread; yields a function that sends requests, and ends the
+    loop.
+    """
     monkeypatch.setattr(processes.spawn, "prepare", lambda preparation: None)
     channel, theirs = open_channel()
     other = MemoryChannel(theirs)

@@ -1,4 +1,4 @@
-"""What clients may do to a connection, and to one another."""
+"""Tests of harmful clients on a connection, and of their effect on other clients."""
 
 import gzip
 import socket
@@ -30,7 +30,7 @@ def server():
 
 @pytest.fixture(autouse=True)
 def _sound(server):
-    """Whatever somebody has done, others are answered."""
+    """Checks after each test that other clients still get answers."""
     yield
     with stub(server) as client:
         assert values(client.oip("ModelInfer", infer())) == [1.0, 4.0]

@@ -1,4 +1,4 @@
-"""A client that says over HTTP/2 whatever a test wants, frame by frame."""
+"""An HTTP/2 client that sends arbitrary frames, for tests."""
 
 import contextlib
 import socket
@@ -86,7 +86,7 @@ class Wire:
         self.client.sendall(b"".join(frames))
 
     def next(self):
-        """The next frame; None: the server has ended the connection."""
+        """Returns the next frame, or None if the server has closed the connection."""
         while len(self._data) < 9 or len(self._data) < 9 + self._length:
             found = self.client.recv(1 << 16)
             if not found:
@@ -108,7 +108,7 @@ class Wire:
         raise AssertionError("the connection has ended")
 
     def answer(self, stream):
-        """All frames of a stream up to its end; a reset is one."""
+        """Returns all frames of a stream up to its end; a reset is one frame."""
         found = []
         while True:
             one = self.until(DATA, HEADERS, RESET)
@@ -124,7 +124,7 @@ class Wire:
 
 @contextlib.contextmanager
 def connected(server, *, is_met=True):
-    """A connection, which has said that it speaks HTTP/2."""
+    """Yields a connection, by default with the HTTP/2 preface sent."""
     host, port = server.grpc_address.rsplit(":", 1)
     with socket.create_connection((host, int(port)), timeout=SECONDS) as client:
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,4 +1,6 @@
-"""What workers are told of models, and who waits until they have seen it."""
+"""Tests of the model directory: notifications to workers, and waits until workers have seen a
+change.
+"""
 
 import asyncio
 
@@ -16,7 +18,7 @@ from tests.serve.clients import TYPED, mean
 
 
 class Worker:
-    """Is told, and says when it has seen it."""
+    """Records its notifications, and confirms them when the test says so."""
 
     def __init__(self, directory):
         self.seen = 0

@@ -1,4 +1,4 @@
-"""Who accepts connections, and whom it gives them to."""
+"""Tests of the acceptor: which process receives a connection."""
 
 import asyncio
 import contextlib
@@ -28,7 +28,7 @@ class Behind:
         self.acceptor.forget(handover)
 
     def take(self):
-        """Takes what has been handed over; returns how many there are."""
+        """Receives the connections that were passed on; returns the number of all."""
         with contextlib.suppress(BlockingIOError):
             while True:
                 said, descriptors, *_ = socket.recv_fds(self.sock, 1, 1)

@@ -1,4 +1,4 @@
-"""What a supervisor reads of a process that has died."""
+"""Tests of the supervisor's view of the activity of a process that has died."""
 
 import contextlib
 import mmap
@@ -19,7 +19,7 @@ def record():
 
 @pytest.fixture
 def activity(record):
-    """What the process itself has."""
+    """Returns the table from the process's side."""
     memory, _ = record.descriptors
     return ActivityTable(mmap.mmap(memory, MOST), record.hear)
 

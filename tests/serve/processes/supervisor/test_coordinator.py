@@ -14,7 +14,9 @@ REFUSED = {"text": "the file is not there", "code": "INTERNAL"}
 
 
 class Child:
-    """Answers a change with ``fails`` when it is told to, with a problem; others at once."""
+    """A child that answers a change with ``fails`` late and with a problem, and other changes at
+    once.
+    """
 
     role, number, name = Role.REPLICA, 1, "replica 1"
 
@@ -41,7 +43,9 @@ def configure(config, *names, **more):
 
 
 async def coordinated(*messages):
-    """What is remembered while the changes are under way that fail, and after they have failed."""
+    """Returns the remembered changes while the failing changes are in progress, and after they have
+    failed.
+    """
     child: Any = Child()
     coordinator = Coordinator(lambda: [child], 1, {}, [child.name])
     under_way = []
@@ -82,7 +86,7 @@ def test_a_change_that_fails_takes_back_itself_alone(messages, under_way, after)
 
 
 class Client:
-    """Stands in a change, and tells so whether anybody keeps it."""
+    """A part of a change; weak references show whether the coordinator keeps the change."""
 
 
 def test_of_changes_that_others_have_replaced_nothing_is_kept():

@@ -7,7 +7,7 @@ from modelflow.serve.processes.supervisor.restart import Backoff
 
 
 class Process:
-    """A replica that ends when it is told to."""
+    """A replica that ends on request."""
 
     def __init__(self, number=2):
         self.number = number
