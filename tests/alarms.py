@@ -1,4 +1,4 @@
-"""Signals that come in the middle of a test, and what they ask of the test's process."""
+"""Signals in the middle of a test, and the cleanup in the test's process."""
 
 import contextlib
 import dis
@@ -11,10 +11,10 @@ import threading
 
 
 def repeat_until_alarm(use, seconds, *, again=0.0, handler=signal.default_int_handler):
-    """Calls ``use`` until what it or the handler of the signal raises: the signal comes after
-    ``seconds``, and then every ``again`` seconds.
+    """Calls ``use`` until an exception. A signal comes after ``seconds`` and every ``again`` seconds.
 
-    Again, since some are lost.
+    The exception comes from ``use`` or from the signal's handler. The signal repeats because some
+    signals are lost.
     """
     with _some_lost():
         before = signal.signal(signal.SIGALRM, handler)
@@ -47,10 +47,10 @@ def _some_lost():
 
 
 def _release_logging():
-    """Gives back the locks of `logging` that a Ctrl-C has left with this thread.
+    """Releases the locks of `logging` that a Ctrl-C has left with this thread.
 
-    Python takes them before the ``try`` that gives them back; every other thread would wait for
-    them for ever, in whatever test it logs.
+    Python acquires each lock before the ``try`` that releases it. Without this function, every
+    other thread would wait for the lock for ever, in any test that logs.
     """
     handlers = [each() for each in logging._handlerList]
     for lock in (logging._lock, *(getattr(handler, "lock", None) for handler in handlers)):
@@ -99,11 +99,11 @@ def _places_of(code):
 
 @contextlib.contextmanager
 def untraced():
-    """Traces neither this thread nor those started here: no coverage is measured.
+    """Traces neither this thread nor the threads started here, which measures no coverage.
 
-    Python 3.11 keeps a thread that is traced at the entry of a function, running in circles, from
-    when a signal has come until the main thread has handled it. The main thread handles none while
-    it takes back a lock after a wait: where the one in circles holds that lock, both stay for ever.
+    In Python 3.11, a signal makes a traced thread loop at the entry of a function until the main
+    thread has handled the signal. The main thread handles none while it acquires a lock after a
+    wait. If the looping thread holds that lock, both threads stay for ever.
     """
     tracer, tracer_of_threads = sys.gettrace(), threading.gettrace()
     sys.settrace(None)

@@ -32,11 +32,11 @@ _ARGUMENTS = [
 
 
 class Browser:
-    """One window.
+    """A browser window.
 
     Attributes:
         page: Playwright's page.
-        complaints: What the page has written to its console as an error, or raised.
+        complaints: The errors that the page raised or wrote to its console.
     """
 
     def __init__(self, page):
@@ -51,21 +51,21 @@ class Browser:
         )
 
     def open(self, url):
-        """Goes to a page, and waits until it is there."""
+        """Opens a page, and waits until the page has loaded."""
         self.page.goto(url)
 
     def run(self, script):
-        """Returns what a script returns."""
+        """Returns the result of a script."""
         return self.page.evaluate(f"() => {{{script}}}")
 
     def run_async(self, script):
-        """Returns what a script gives to the function that it finds as its last argument."""
+        """Returns the value that a script passes to the function in its last argument."""
         return self.page.evaluate(
             f"() => new Promise(done => (function () {{{script}}}).call(null, done))"
         )
 
     def until(self, script):
-        """Waits until a script returns something that is true; returns it."""
+        """Waits until a script returns a true value, and returns that value."""
         limit = time.monotonic() + programs.LIMIT
         while not (found := self.run(script)):
             if time.monotonic() > limit:
@@ -75,7 +75,7 @@ class Browser:
         return found
 
     def type(self, xpath, text):
-        """Types into a field; of a field for files the path of one."""
+        """Types into a field; for a file field, sets the path."""
         field = self.page.locator(f"xpath={xpath}").first
         if field.get_attribute("type") == "file":
             field.set_input_files(text)

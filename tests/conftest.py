@@ -1,4 +1,4 @@
-"""What holds for every test: no thread is left alive."""
+"""Checks of every test: no thread is left alive."""
 
 import contextlib
 import logging
@@ -15,11 +15,12 @@ from tests import example_counts
 
 example_counts.register_profiles()
 
-# Tests start a thousand processes: OpenBLAS's threads are half of what an import of NumPy costs.
+# Tests start a thousand processes, and OpenBLAS's threads are half of the cost of NumPy's import.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
-# Where it is set (.ci/run does so), a test that is skipped for what "is not installed" fails.
+# If this variable is set (.ci/run sets it), a test that is skipped because a package "is not
+# installed" fails.
 _ALL_INSTALLED = os.environ.get("MODELFLOW_ALL_INSTALLED")
 
 
@@ -72,7 +73,7 @@ def no_unit_declared():
 
 @pytest.fixture(autouse=True, scope="module")
 def no_unit_declared_by_fixtures():
-    """Forgets what the fixtures of a whole module have decorated, likewise."""
+    """Forgets the units that the fixtures of a whole module have decorated."""
     before = dict(function._declared)
     yield
     function._declared.clear()
@@ -81,14 +82,14 @@ def no_unit_declared_by_fixtures():
 
 @pytest.fixture(autouse=True, scope="module")
 def no_module_of_a_file_left(tmp_path_factory):
-    """Forgets what fixtures of a file of tests have imported from folders of their own."""
+    """Forgets the modules that a test file's fixtures have imported from their own folders."""
     with _modules_forgotten(tmp_path_factory):
         yield
 
 
 @pytest.fixture(autouse=True)
 def no_module_of_a_test_left(tmp_path_factory):
-    """Forgets what was imported from a test's own folder: the next may have a `units.py` too."""
+    """Forgets the modules of a test's own folder: the next test may have a `units.py` too."""
     with _modules_forgotten(tmp_path_factory):
         yield
 
@@ -105,5 +106,5 @@ def _modules_forgotten(tmp_path_factory):
 
 
 def _place(module):
-    """Returns the file of a module, or the folder of a package without one."""
+    """Returns the file of a module, or the folder of a namespace package."""
     return getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", ())), "")

@@ -23,9 +23,9 @@ import pytest
 
 # A survivor costs all its tests: enough is so many seconds of those that are not its module's own.
 _ENOUGH = 1.5
-# A mutant hangs when a test takes this many seconds more than this many times what it takes.
+# A mutant hangs if a test exceeds its usual time by this factor plus this many seconds.
 _PATIENCE, _TIMES = 2.0, 6.0
-# How a fork ends. 1 is what Python's watchdog says, which ends a process whatever that does.
+# How a fork ends. Python's watchdog ends any process with 1.
 _SURVIVED, _HANGS, _KILLED = 0, 1, 3
 
 hypothesis.settings.register_profile(
@@ -39,12 +39,13 @@ hypothesis.settings.register_profile(
 
 @dataclass(frozen=True)
 class Call:
-    """What one test calls.
+    """The calls of a test.
 
     Attributes:
-        file: The digest of the test's file: what is known of a test holds until that changes.
-        seconds: What the test takes.
-        functions: The functions with mutants that it calls, by mutmut's names.
+        file: The digest of the test's file. The knowledge of a test is valid until the file
+            changes.
+        seconds: The duration of the test.
+        functions: The functions with mutants that the test calls, by mutmut's names.
     """
 
     file: str
@@ -55,7 +56,7 @@ class Call:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds the options that tests/mutants.py gives."""
     parser.addoption("--mutants", type=Path, help="a file with the names of mutants, one a line")
-    parser.addoption("--mutant-calls", type=Path, help="a file that keeps which test calls what")
+    parser.addoption("--mutant-calls", type=Path, help="a file for the functions of each test")
     parser.addoption("--mutant-results", type=Path, help="a file that gets a line for each mutant")
     parser.addoption("--mutant-forks", type=int, default=1, help="how many at a time")
 
@@ -78,7 +79,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
 
 
 def calls_of(session: pytest.Session, known: Path) -> dict[str, Call]:
-    """Tells what each test calls; runs those of which ``known`` does not tell, and adds them."""
+    """Returns the calls of each test; runs the tests that ``known`` lacks, and adds them."""
     told = json.loads(known.read_text()) if known.exists() else {}
     found = {name: Call(**call) for name, call in told.items()}
     digests = {item.path: _digest(item.path) for item in session.items}
@@ -95,7 +96,7 @@ def calls_of(session: pytest.Session, known: Path) -> dict[str, Call]:
 
 
 def _in_fork(session: pytest.Session, items: Sequence[pytest.Item]) -> dict[str, dict[str, object]]:
-    """Runs tests in a fork, so that this process stays without threads; returns their calls."""
+    """Runs tests in a fork to keep this process without threads; returns the tests' calls."""
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -126,7 +127,7 @@ def _learn(session: pytest.Session, items: Sequence[pytest.Item]) -> Iterator[tu
 
 
 class _Forks:
-    """The forks that run now, each with the mutant that it tries."""
+    """The running forks, each with its mutant."""
 
     def __init__(self, session: pytest.Session, calls: Mapping[str, Call], limit: int) -> None:
         self._session = session
@@ -135,7 +136,7 @@ class _Forks:
         self._running: dict[int, str] = {}
 
     def run(self, mutants: Sequence[str]) -> Iterator[tuple[str, str]]:
-        """Tries each mutant; yields its name and what became of it."""
+        """Tries each mutant; yields its name and its result."""
         for mutant in mutants:
             items = chosen(mutant, self._session.items, self._calls)
             if not items:

@@ -1,4 +1,4 @@
-"""``modelflow serve`` as a process, and what a client asks it."""
+"""``modelflow serve`` as a process, and requests from a client."""
 
 import contextlib
 import json

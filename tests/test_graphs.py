@@ -1,4 +1,4 @@
-"""The ready graphs do what they say."""
+"""Tests of the ready graphs."""
 
 import base64
 import contextlib

@@ -28,7 +28,7 @@ def half(number: int):
 
 
 class Ended:
-    """Those that are over, in the order in which they were."""
+    """The ended requests, in the order of their ends."""
 
     def __init__(self):
         self._count = threading.Semaphore(0)
@@ -111,7 +111,7 @@ def test_a_request_whose_deadline_has_passed_is_answered_with_that():
 
 
 class Held:
-    """A flow of one unit that waits in its call until it is let go; its queue holds one."""
+    """A flow of one unit that blocks in its call until release; the queue holds a single row."""
 
     GRAPH = (
         "digraph { input [type=input] wait [queue_size=1, batch_size=1, threads=1] "
@@ -498,7 +498,7 @@ def test_max_in_flight_lets_in_as_many_of_a_bundle_as_there_is_room_for():
 
 
 class Party:
-    """Waits for rows, and keeps what it is told of each."""
+    """Waits for rows, and records the notifications of each."""
 
     def __init__(self):
         self.came = queue.SimpleQueue()
@@ -654,7 +654,7 @@ def test_a_graph_in_which_rows_meet_takes_none_by_themselves():
 
 
 def waiting():
-    """A unit that waits to be let go; with what says that it works, lets it go, and has come."""
+    """Returns a unit that waits, its events for the call and the release, and its inputs."""
     entered, gate, seen = threading.Event(), threading.Event(), []
 
     @modelflow.flowunit(name="half")

@@ -1,4 +1,4 @@
-"""Archives from anywhere: whatever is not as it was packed is refused before anything is used."""
+"""Tests that an archive which differs from the packed state is rejected before any use."""
 
 import dataclasses
 import hashlib

@@ -1,4 +1,4 @@
-"""What is kept of archives, and what is removed."""
+"""Tests of the archives that a machine keeps, and of their removal."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Copies of archives: whole or not there, verified each time, made anew where they differ."""
+"""Tests of copies of archives: complete or absent, verified each time, replaced if different."""
 
 import os
 import shutil

@@ -1,7 +1,7 @@
-"""The ready graphs as flows, ended at random moments: a program a graph, so that models load once.
+"""The ready graphs as flows, ended at random moments, in a program for each graph.
 
-``python -m tests.attack.ready NAME MOMENTS SEED`` runs one of them in the working folder, which
-belongs to it, and writes ``result.json`` there.
+The models of a program load once. ``python -m tests.attack.ready NAME MOMENTS SEED`` runs one graph
+in the working folder, which belongs to the program, and writes ``result.json`` there.
 """
 
 import contextlib
@@ -54,11 +54,11 @@ class Files:
         return read_graph(self.path)
 
     def use(self, _over):
-        """Returns the threads of what users do meanwhile."""
+        """Returns the threads of the users during the run."""
         return []
 
     def check_users(self, was_dropped):
-        """Looks at what they were told; ``was_dropped``: what was under way was to be dropped."""
+        """Checks the users' results; ``was_dropped``: rows in progress were to be dropped."""
 
 
 class VideoBoxes(Files):
@@ -146,7 +146,7 @@ TARGETS = {  # those that take longest begin
 
 
 class KeptModel(LoadedModel):
-    """A model that stays loaded when the unit closes it: most flows of an attack share one."""
+    """A model that stays loaded when the unit closes the model, because most flows share models."""
 
     def __init__(self, model):
         self.inputs, self.outputs, self.memory = model.inputs, model.outputs, model.memory
@@ -163,7 +163,7 @@ class KeptModel(LoadedModel):
 
 
 def keep_models(chance):
-    """Has models loaded anew for one flow of ten alone."""
+    """Keeps models loaded for later flows, but lets a tenth of the flows load models again."""
     for engine in (TensorFlowEngine, OnnxEngine):
         engine.load = _keeping(engine.load, {}, chance)  # type: ignore[method-assign]
 
@@ -183,7 +183,7 @@ def _keeping(load, kept, chance):
 
 
 class Signal(BaseException):
-    """Ctrl-C, where this program expects one."""
+    """The exception for Ctrl-C at a moment when this program expects the signal."""
 
 
 class Ending:
@@ -213,7 +213,7 @@ class Ending:
 
 
 def end_after(target, graph, way, moment, chance):
-    """Runs one flow; returns whether it was ended, and how long that took."""
+    """Runs a flow; returns whether the flow was ended, and the seconds of the end."""
     flow = Flow(graph, stop_timeout=LONG)
     assert not flow.scheduler.is_running
     ending = Ending(flow, way, moment, chance)
@@ -261,7 +261,8 @@ def attack(name, moments, number):
     target = TARGETS[name](folder)
     graph = target.graph()
     seconds = min(_whole_run(target, graph, folder) for _ in range(3))  # the first loads libraries
-    for file in Path(tempfile.gettempdir()).iterdir():  # what a library leaves when it is imported
+    # files that a library leaves when it is imported
+    for file in Path(tempfile.gettempdir()).iterdir():
         file.unlink()
     before, counts, longest = traces(), Counter(), 0.0
     for place in range(moments):
@@ -284,7 +285,7 @@ def attack(name, moments, number):
 
 
 def _whole_run(target, graph, folder):
-    """Runs to the end (HTTP: until some are answered); returns how long that took."""
+    """Returns the seconds of a run to the end (HTTP: until some requests are answered)."""
     start = time.monotonic()
     if isinstance(target, MnistHttp):
         over = threading.Event()
@@ -303,9 +304,9 @@ def _whole_run(target, graph, folder):
 
 
 def attack_ready(moments, number, folder, names=None):
-    """Attacks the ready graphs, as many at once as there are processors.
+    """Attacks the ready graphs, as many at once as the machine has processors.
 
-    Returns the results of each; AssertionError with what a program that failed has said.
+    Returns the results of each. Raises AssertionError with the output of a failed program.
     """
     chosen = [name for name in TARGETS if names is None or name in names]
     with ThreadPoolExecutor(os.cpu_count()) as pool:

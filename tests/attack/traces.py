@@ -1,4 +1,4 @@
-"""What a run may leave behind, looked at before and after."""
+"""Checks of the leftovers of a run, taken before and after."""
 
 import contextlib
 import os
@@ -6,7 +6,7 @@ import threading
 import time
 from pathlib import Path
 
-LONG = 60.0  # seconds until what hangs is given up
+LONG = 60.0  # seconds until a hanging process is given up
 
 
 def traces():
@@ -41,7 +41,7 @@ def of_session(leader):
 
 
 def soon(condition):
-    """Whether ``condition`` comes true; what has been told to end may need a moment."""
+    """Returns whether ``condition`` comes true in time; ending may take a moment."""
     end = time.monotonic() + LONG
     while not condition():
         if time.monotonic() > end:

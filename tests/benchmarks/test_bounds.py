@@ -1,4 +1,4 @@
-"""What an item costs the runtime is held against bounds; in counts, which load does not blur."""
+"""Tests of the runtime's cost per item against bounds, in counts, which do not depend on load."""
 
 import re
 import sys
@@ -64,7 +64,7 @@ def test_bounds_of_another_python_are_not_held(written):
     assert "calls: the bounds are those of Python 2.7, this is 3" in done.stdout
 
 
-# One call more in what every batch passes must be seen.
+# The test must notice one more call in the path of every batch.
 DEARER = """
 import runpy, sys
 from modelflow.runtime.workers.worker import Worker

@@ -41,7 +41,7 @@ def command_of(steps):
 
 @pytest.fixture
 def run(tmp_path):
-    """A function: runs steps, name -> code; returns the program and its results, name -> step."""
+    """Returns a function that runs steps (name -> code), and returns the program and results."""
 
     def run_steps(steps, *options):
         done = programs.run([*command_of(steps), "--out", tmp_path, *options])
@@ -54,7 +54,7 @@ def run(tmp_path):
 
 def tells(told):
     """A step that gives a table, opens a FIFO when the table has been read, and hangs."""
-    # A pipe holds 64 KiB: when more is written, what came before has been read.
+    # A pipe holds 64 KiB: when more is written, the bytes before have been read.
     more = f"print(('x' * 1000 + '\\n') * 300, flush=True)\nopen({str(told)!r}, 'w').close()"
     return f"{TABLE}\n{more}\nimport time; time.sleep(3600)"
 
@@ -192,7 +192,7 @@ def test_the_results_say_what_they_are_of_and_are_not_overwritten_by_another_run
 
 
 def test_what_was_found_is_in_the_folder_while_a_step_runs(tmp_path):
-    """A command that is cut off leaves what it has."""
+    """Tests that an interrupted command leaves its results so far."""
     told = tmp_path / "told"
     os.mkfifo(told)
     code = tells(told)

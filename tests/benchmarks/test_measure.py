@@ -1,4 +1,4 @@
-"""What the programs of the benchmarks share."""
+"""Tests of the shared code of the benchmarks' programs."""
 
 import sys
 from pathlib import Path

@@ -295,9 +295,7 @@ def test_what_would_not_be_read_as_it_is_meant_is_refused(words, text, graph, ca
 
 
 def test_an_archive_is_taken_as_it_is(graph):
-    """Runs each command in its own process, because an archive's units differ from the original
-    units.
-    """
+    """Runs each command in its own process, because an archive has its own copies of the units."""
 
     def run(*words):
         return programs.run(["python", "-m", "modelflow", *words], cwd=graph.parent)

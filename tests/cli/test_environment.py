@@ -1,4 +1,4 @@
-"""Tests of environment variables for graphs: weaker than options, stronger than files and archives."""
+"""Tests of environment variables for graphs, against command line, file and archive."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""Tests of the codes of docs/reference/exit-codes.md, each with a command that ends with the code."""
+"""Tests of the codes of docs/reference/exit-codes.md, each by a command that ends so."""
 
 import contextlib
 import fcntl

@@ -207,9 +207,7 @@ def test_an_item_that_kills_its_process_is_an_error_after_three_deaths(job, outp
 
 @pytest.mark.parametrize("output", OUTPUTS)
 def test_every_tenth_item_fails_somewhere_and_the_job_is_killed(folder, output):
-    """Tests that failures in reading and writing, where no unit works, are errors of the item
-    there.
-    """
+    """Tests failures in reading and writing, where no unit works: they are the item's errors."""
     (folder / "jobs.py").write_text(UNITS)
     (folder / "texts").mkdir()
     write_graph(folder, "varied")

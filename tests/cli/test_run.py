@@ -86,7 +86,7 @@ def test_json_lines_hold_the_digits_of_a_float32_and_null_for_what_is_not_finite
         "import modelflow, numpy as np\n"
         "@modelflow.flowunit\n"
         "def tenth(image):\n"
-        "    'Gives a tenth, and what is no number.'\n"
+        "    'Returns a tenth, and a NaN.'\n"
         "    return modelflow.Buffer(np.float32([0.1, np.nan]), {'score': np.float32(0.1)})\n"
     )
     (folder / "tenths.dot").write_text(

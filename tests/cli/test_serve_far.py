@@ -1,4 +1,4 @@
-"""Tests of ``modelflow serve --on processes``: placed nodes run in other processes, the rest here."""
+"""Tests of ``modelflow serve --on processes``: placed nodes run in other processes."""
 
 import contextlib
 import http.client
@@ -156,9 +156,7 @@ def is_ready(connection):
 
 @pytest.mark.parametrize("many", [(), ("--workers", "2"), ("--replicas", "2")])
 def test_one_that_leaves_is_not_ready_and_answers_until_it_ends(folder, many):
-    """Tests that readiness ends first, with any number of processes; no process waits out its
-    delay.
-    """
+    """Tests that readiness ends first, and that no process waits out its delay."""
     words = ("far.toml", "here.toml", *many, *ON, "--drain-delay", "600")
     with serving(folder, *words) as (process, address):
         here, far = ask(address, "here"), ask(address, "far")

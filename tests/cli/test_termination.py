@@ -29,9 +29,7 @@ with termination(asked, {finish}, hung_up.set):
 
 
 def told(text, *numbers):
-    """Sends signals to a program after its first line; returns the rest of its output and its exit
-    code.
-    """
+    """Sends signals to a program after its first line; returns its further output and exit code."""
     with programs.started(
         [sys.executable, "-c", text], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:

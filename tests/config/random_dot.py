@@ -15,7 +15,7 @@ def quoted(text):
 
 @st.composite
 def written(draw, text):
-    """A name or value as one may write it."""
+    """Returns a name or value, with or without quotes."""
     return text if text in PLAIN and draw(st.booleans()) else quoted(text)
 
 

@@ -34,7 +34,7 @@ def numstat(before, after):
 
 
 def changed(before, after):
-    """The lines of a diff without those that stay."""
+    """Returns the lines of a diff without the unchanged lines."""
     return [line for line in diff(before, after, "g").splitlines()[2:] if line[0] in "+-"]
 
 
@@ -47,7 +47,7 @@ def nodes(config):
 
 
 def in_words(found):
-    """Nodes with every value as DOT has it: a text."""
+    """Returns nodes with every value as a text, as in DOT."""
     return {
         name: {key: dot_text(value) for key, value in given.items()}
         for name, given in found.items()
@@ -339,7 +339,7 @@ def test_a_renamed_input_keeps_what_serve_says_of_it():
         GraphText.read(inline, "toml").rename("image", "x")
 
 
-# -- what --set says --------------------------------------------------------------------------
+# -- overrides of --set ------------------------------------------------------------------------
 
 
 OVERRIDES = [

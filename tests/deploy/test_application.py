@@ -1,4 +1,4 @@
-"""What is known of a graph that is to be deployed."""
+"""Tests of the known facts about a graph before deployment."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The documentation as a site: links and anchors lead somewhere, every public name is in it."""
+"""Tests of the documentation as a site: valid links and anchors, and every public name."""
 
 import importlib
 import inspect

@@ -1,4 +1,4 @@
-"""What the doctor looks at."""
+"""Tests of the doctor's evidence."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What limits the rate of a flow."""
+"""Tests of the limits of a flow's rate."""
 
 import pytest
 

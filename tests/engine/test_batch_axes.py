@@ -1,5 +1,4 @@
-"""Tests of the outputs with a value for each item, as found in model files or by calls of two
-sizes.
+"""Tests of the outputs with a value for each item, found in model files or by two calls.
 
 Every model is called with two items alone and in one batch. The expected results come from the
 engine, called by hand.

@@ -15,9 +15,7 @@ from tests.programs import run
 
 @pytest.fixture(scope="module")
 def several(tf, tmp_path_factory):
-    """Saves four signatures: affine, with a scalar input, incrementing a counter, reading the
-    counter.
-    """
+    """Saves signatures: affine, with a scalar input, incrementing a counter, reading a counter."""
 
     class Several(tf.Module):
         def __init__(self):

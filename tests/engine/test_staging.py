@@ -1,4 +1,4 @@
-"""Tests of the possible items of a model (bytes, flat arrays, lists), and of messages about others."""
+"""Tests of the items of a model (bytes, flat arrays, lists), and of messages about others."""
 
 import numpy as np
 import pytest

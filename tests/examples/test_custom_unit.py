@@ -35,7 +35,7 @@ FORMS = {"function": FUNCTION.SPEC, "class": CLASS.SPEC, "folder": FOLDER}
 
 
 def coarsened(image, block):
-    """Block by block, as one would say it."""
+    """Returns the coarsened image, computed block by block as the specification."""
     result = image.copy()
     for y in range(0, image.shape[0], block):
         for x in range(0, image.shape[1], block):

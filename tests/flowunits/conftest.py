@@ -24,7 +24,7 @@ def photo():
 
 @pytest.fixture(scope="session")
 def other_photo():
-    """Another one, of another size: uint8 (427, 640, 3), BGR."""
+    """Returns another image of another size: uint8 (427, 640, 3), BGR."""
     return np.ascontiguousarray(sample_image("flower.jpg"))
 
 

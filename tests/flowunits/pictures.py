@@ -1,4 +1,4 @@
-"""Pictures as other programs write them: writer x format x kind of pixels. Small, and made anew."""
+"""Pictures of other programs (writer x format x kind of pixels); small, and made for each test."""
 
 import io
 import shutil
@@ -49,7 +49,7 @@ _JPEG = "RGB L 1 CMYK YCbCr"
 _PNG = "RGB L 1 P2 P16 P256 PA RGBA LA I;16"
 _ANY = "RGB L 1 P2 P16 P256 PA RGBA LA CMYK YCbCr LAB I;16 I F"
 
-# Format -> what Pillow is told -> the modes that it writes so.
+# Format -> options for Pillow -> the modes that Pillow writes with them.
 PILLOW = {
     "JPEG": {"": _JPEG, "progressive": _JPEG, "subsampling=0": _JPEG, "orientation=6": _JPEG},
     "PNG": {"": _PNG, "bits=4": "P16"},
@@ -197,7 +197,7 @@ def _by_magick(name, told, _kind, folder):
 
 
 def _magick():
-    """The program is ``magick`` from version 7 on; ``convert`` may be another one."""
+    """Returns ImageMagick's program, ``magick`` from version 7 on; ``convert`` may be another."""
     return shutil.which("magick") or shutil.which("convert-im6.q16")
 
 

@@ -125,7 +125,7 @@ def test_errors_have_their_status_and_tell_no_insides_but_to_the_log(caplog):
         told = json.loads(body)["error"]
         assert status == 500
         assert (told.keys(), told["type"]) == ({"type", "message", "id"}, "Internal Server Error")
-        assert "broken" not in told["message"]  # nor anything else of what is inside
+        assert "broken" not in told["message"]  # nor any other internal detail
     logged = [r for r in caplog.records if told["id"] in r.getMessage()]
     assert "RuntimeError: broken" in logged[0].getMessage()
 
@@ -165,7 +165,7 @@ def test_a_method_that_is_not_meant_does_not_run_the_graph():
 
 
 class Gate:
-    """A unit that works on requests when it is told to."""
+    """A unit that waits for the test before its work."""
 
     def __init__(self):
         self.begun = threading.Semaphore(0)
@@ -205,7 +205,7 @@ def ask_all(service, count):
 
 
 def until_answered(service, body):
-    """Asks until it is in time: on a busy machine a short limit falls on good requests too."""
+    """Asks until the answer is in time: on a busy machine, a short limit rejects good requests."""
     while (answer := service.ask(body))[0] in (408, 504):
         pass
     assert answer[0] == 200
@@ -291,7 +291,7 @@ def test_a_stop_without_draining_answers_that_nobody_will():
 def test_a_graph_that_gives_no_answer_says_so_at_once():
     @modelflow.flowunit(kind="condition", outputs=("kept", "dropped"))
     def work(buffer: Buffer):
-        """Drops it."""
+        """Drops every request."""
         return "dropped"
 
     port = free_port()
@@ -324,7 +324,7 @@ def test_two_nodes_share_a_port():
 
     @modelflow.flowunit
     def one(data):
-        """One."""
+        """Returns the text "one"."""
         return "one"
 
     @modelflow.flowunit
@@ -355,7 +355,7 @@ def test_asynchronous_requests_are_accepted_at_once_and_worked_on():
 
     @modelflow.flowunit(outputs=())
     def keep(buffer: Buffer):
-        """Keeps it."""
+        """Records the request after the gate opens, and sends no answer."""
         assert gate.wait(30)
         seen.append(buffer.data)
 

@@ -1,4 +1,4 @@
-"""What HTTP nodes refuse before there is a request: long heads, silence, too many, cut bodies."""
+"""Tests of HTTP nodes' limits before a request: long heads, silence, connections, cut bodies."""
 
 import errno
 import http.client
@@ -25,7 +25,7 @@ def connected(service):
 
 
 def everything(client):
-    """What comes until the other side closes."""
+    """Returns all data until the other side closes."""
     parts = []
     try:
         while part := client.recv(1 << 16):
@@ -62,7 +62,8 @@ def test_headers_behind_a_body_are_bounded_too():
             client.shutdown(socket.SHUT_WR)
         except ConnectionError:
             pass
-        except OSError as error:  # the shutdown of what has ended meanwhile; no time-out
+        # the shutdown of a connection that has ended meanwhile; no time-out
+        except OSError as error:
             assert error.errno == errno.ENOTCONN  # noqa: PT017 - it need not be raised
         everything(client)
         assert service.ask(b"x")[:2] == (200, b"x")
@@ -130,7 +131,7 @@ def test_a_body_that_was_cut_off_is_not_worked_on(unit):
 
     @modelflow.flowunit(name="work", outputs=())
     def keep(buffer: Buffer):
-        """Keeps it."""
+        """Records the request."""
         seen.append(buffer.data)
 
     port = free_port()
@@ -191,7 +192,7 @@ def test_bytes_of_bodies_are_given_back():
 
 
 class Slow(modelflow.FlowUnit):
-    """A unit that looks whether the server listens while it is opened."""
+    """A unit that checks in `open` whether the server listens."""
 
     found: ClassVar[list[type]] = []
     port = 0
@@ -224,7 +225,7 @@ def test_requests_are_taken_only_when_every_unit_is_open(caplog):
         work="flowunit=work",
     )
     caplog.set_level("INFO", logger="modelflow")
-    # On the calling thread, so that the units are opened in the order of the graph.
+    # The calling thread opens the units in the order of the graph.
     with modelflow.Flow(text, units=[spec], threads=0):
         said = [r.getMessage() for r in caplog.records if "listens at" in r.getMessage()]
         assert len(said) == 1
@@ -241,7 +242,7 @@ def test_a_probe_of_the_default_endpoint_runs_no_graph():
     seen = []
 
     def work(buffer: Buffer):
-        """Keeps it."""
+        """Records the address of the request."""
         seen.append(buffer.get("uri"))
         return b"answer"
 
@@ -267,7 +268,7 @@ def test_an_endpoint_that_the_server_answers_itself_is_refused():
 
 def test_an_answer_that_cannot_be_made_tells_no_insides(caplog):
     def work(buffer: Buffer):
-        """Gives what is no answer."""
+        """Returns a buffer that is no valid answer."""
         return Buffer("x", {"headers": {"a": "secret\r\nb: c"}})
 
     with Service(work) as service:

@@ -100,7 +100,7 @@ def test_jpeg_of_an_unusual_sampling_goes_to_opencv(photo, encode):
     frame = data.index(b"\xff\xc0")
     assert data[frame + 11] == 0x22
     data[frame + 11] = 0x41
-    data[frame + 14] = 0x21  # chroma of (2, 1): not what libjpeg-turbo's own interface knows
+    data[frame + 14] = 0x21  # chroma of (2, 1), which libjpeg-turbo's own interface does not know
     assert not read_header(memoryview(bytes(data))).is_plain_jpeg
 
 
@@ -206,7 +206,7 @@ def test_truncated_data_is_an_error(photo, encode, image_format):
 
 
 def ends_of_scans(jpeg):
-    """Returns where a scan ends and the next one, its tables before it, begins."""
+    """Returns the positions at which a scan ends and the next scan begins with its tables."""
     return [m.start() for m in re.finditer(rb"\xff(\xc4..|\xda..|\xd9)", jpeg, re.DOTALL)]
 
 

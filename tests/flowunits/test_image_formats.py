@@ -63,7 +63,7 @@ def as_row(image):
 
 @flowunit
 def as_mask(image):
-    """Gives a gray image, whatever the input is of."""
+    """Returns a gray image for any input."""
     return np.full(image.shape[:2], 60, np.uint8)
 
 
@@ -295,7 +295,7 @@ def test_a_collapse_keeps_the_meta_that_all_parts_agree_on():
 
 
 class Steady(FlowUnit):
-    """Gives what `CHANGES` makes of each frame."""
+    """Returns each frame as changed by `CHANGES`."""
 
     SPEC = FlowUnitSpec(
         name="steady",
@@ -447,7 +447,7 @@ def test_what_is_collapsed_of_an_error_that_a_unit_has_dropped_has_the_meta_of_w
         raise ValueError(value)
 
     class Drop(FlowUnit):
-        """Gives nothing of what is in error."""
+        """Returns nothing for rows in error."""
 
         SPEC = FlowUnitSpec(
             name="drop",

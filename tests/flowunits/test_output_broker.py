@@ -25,7 +25,7 @@ GRAPH = """digraph {{
 
 
 class Hook(LocalServer):
-    """A web server that notes what it is sent, and refuses what it is told to."""
+    """A web server that records its requests, and rejects some."""
 
     def __init__(self, refuses=lambda number, body: False):
         self.bodies = []

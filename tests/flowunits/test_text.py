@@ -1,4 +1,4 @@
-"""text_vectorize: against Keras, scikit-learn and Hugging Face; in a graph."""
+"""Tests of text_vectorize against Keras, scikit-learn and Hugging Face, and in a graph."""
 
 import json
 import sys
@@ -182,7 +182,7 @@ def test_options_are_checked_before_anything_runs(options, expected):
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    """A tokenizer as BERT has one: pieces of words, [CLS] and [SEP] around, trained on the spot."""
+    """Returns a tokenizer like BERT's, just trained: word pieces between [CLS] and [SEP]."""
     tokenizers = pytest.importorskip("tokenizers")
     found = tokenizers.Tokenizer(tokenizers.models.WordPiece(unk_token="[UNK]"))
     found.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=True)

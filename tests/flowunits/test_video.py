@@ -1,4 +1,4 @@
-"""Videos: read from files and the network, decoded, encoded; whole, cut off and damaged."""
+"""Tests of videos: from files and the network, decoded and encoded, whole, cut off and damaged."""
 
 import os
 import socket
@@ -153,7 +153,7 @@ def test_packets_of_something_else_are_errors():
 
 
 def test_a_good_video_is_never_called_damaged(tmp_path):
-    """Decoders read beyond a packet: what lies there must not matter."""
+    """Tests that bytes behind a packet, which decoders read, do not matter."""
     for number in range(8):
         path = write_video(tmp_path / f"{number}.mp4", 30, codec="mpeg4", size=(320, 240))
         frames, errors, _ = read(path)
@@ -436,7 +436,7 @@ def timed(rate, times):
 
 
 def times_of(path):
-    """The times of a file's frames, from the first one."""
+    """Returns the times of a file's frames, from the first frame."""
     with av.open(str(path)) as container:
         times = [frame.time for frame in container.decode(video=0)]
     return [time - times[0] for time in times]
@@ -512,7 +512,7 @@ def test_options_that_do_not_fit_are_errors():
 
 
 def is_listening(port):
-    """Whether somebody listens at a port of this machine; asked without connecting to it."""
+    """Returns whether a server listens at a port of this machine, without a connection."""
     with open("/proc/net/tcp") as table:
         rows = [line.split() for line in table.readlines()[1:]]
     return any(int(row[1].rpartition(":")[2], 16) == port and row[3] == "0A" for row in rows)

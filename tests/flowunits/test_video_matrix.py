@@ -1,4 +1,4 @@
-"""Codecs, containers and ways to cut them: frames are those of PyAV's own decoding of the file."""
+"""Tests of codecs, containers and cuts, compared with the frames of PyAV's own decoder."""
 
 import functools
 import os
@@ -108,7 +108,7 @@ def write(path, codec, before="", after=""):
 
 
 def run_ffmpeg(*arguments):
-    """Runs FFmpeg's program; what it says is the failure of the test."""
+    """Runs FFmpeg's program; any output fails the test."""
     command = ["ffmpeg", "-v", "error", "-y", "-threads", "1", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     assert done.returncode == 0, done.stderr
@@ -204,7 +204,8 @@ def test_a_video_that_is_cut_off_gives_the_frames_before(tmp_path, codec, ending
     whole = {time: pixels for pixels, time, _ in decode(tmp_path / f"v.{ending}")}
     frames, errors, _ = read(cut)
     assert all(np.array_equal(frame.data, whole[frame.get("timestamp")]) for frame in frames)
-    # The last packet is there in part: PyAV makes frames of it, and of what refers to it.
+    # Only a part of the last packet exists. PyAV makes frames of that part and of the packets that
+    # refer to it.
     assert len(frames) >= len(list(decode(cut))) - 2
     assert errors or ending not in LENGTHS
 

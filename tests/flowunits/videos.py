@@ -1,4 +1,4 @@
-"""Real videos with moving shapes, made in a moment, and what a graph reads of them."""
+"""Short real videos with moving shapes, and the frames that a graph reads of them."""
 
 from typing import Any
 
@@ -68,7 +68,7 @@ def frames_of(path):
 
 @modelflow.flowunit
 def pass_on(packet: Buffer):
-    """Gives a packet on: in a process of its own, what comes of it is another object."""
+    """Forwards a packet; the result of a unit in another process is another object."""
     return packet
 
 

@@ -1,11 +1,11 @@
-"""What the tests of the CUDA path run on, and what they look at.
+"""The device of the tests of the CUDA path, and their inputs.
 
-They take their device from the fixture ``cuda``: a GPU where there is one, else torch's memory on
-the CPU under that name, with libjpeg-turbo in the place of nvJPEG. A test that makes no sense there
-(streams, CUDA graphs) has the mark ``cuda``.
+The fixture ``cuda`` is a GPU if the machine has a GPU. Otherwise it is torch's memory on the CPU
+under that name, with libjpeg-turbo in place of nvJPEG. A test that makes no sense there (streams,
+CUDA graphs) has the mark ``cuda``.
 
-They run where modelflow is not installed, with what ``benchmarks/gpu_machine.md`` lists; so the
-pictures are made up.
+The tests run without an installed modelflow, with the packages in ``benchmarks/gpu_machine.md``.
+Therefore the pictures are generated.
 """
 
 import cv2
@@ -28,12 +28,12 @@ _NVJPEG_DIFFERENCE = 5.0
 
 
 def pytest_configure(config):
-    # TorchScript is what users have; making it is what the tests need.
+    # Users have TorchScript models, and the tests must make them.
     config.addinivalue_line("filterwarnings", "ignore:.torch.jit:DeprecationWarning")
 
 
 def decode_as_nvjpeg(encoded, is_gray, device):
-    """What nvJPEG gives, made by libjpeg-turbo."""
+    """Returns the images that nvJPEG would give, decoded by libjpeg-turbo."""
     found = []
     for tensor in encoded:
         try:
@@ -67,12 +67,12 @@ def cuda(request, monkeypatch):
         monkeypatch.setattr(nvjpeg, "decode_jpegs", decode_as_nvjpeg)
     yield Device("cuda", 0)
     if is_gpu:
-        torch.cuda.synchronize()  # what a kernel did wrong is an error of the test that launched it
+        torch.cuda.synchronize()  # a kernel's error belongs to the test that launched the kernel
 
 
 @pytest.fixture
 def fake_cuda(cuda, monkeypatch):
-    """Streams and graphs that note what is asked of them, in the place of torch's."""
+    """Yields recording streams and graphs in place of torch's."""
     if torch_as_cuda.has_gpu():
         pytest.skip("is for machines without a GPU")
     yield FakeCuda(monkeypatch)
@@ -106,5 +106,5 @@ def photo():
 
 @pytest.fixture(scope="session")
 def other_photo():
-    """Another one, of another size: uint8 (427, 640, 3), BGR."""
+    """Returns another image of another size: uint8 (427, 640, 3), BGR."""
     return made_up_picture(640, 427, 2)

@@ -1,4 +1,4 @@
-"""Streams and graphs of ``torch.cuda`` that note what is asked of them; for tests without a GPU."""
+"""Streams and graphs of ``torch.cuda`` that record calls, for tests without a GPU."""
 
 import contextlib
 from types import SimpleNamespace
@@ -21,10 +21,10 @@ class FakeStream:
 
 
 class FakeCuda:
-    """What is put in the place of parts of ``torch.cuda``.
+    """Stand-ins for parts of ``torch.cuda``.
 
     Attributes:
-        events: What was asked of streams and graphs, in order.
+        events: The calls of streams and graphs, in order.
         worker: The stream of all workers.
         current: The stream that calls go to.
     """

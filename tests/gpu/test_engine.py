@@ -58,7 +58,7 @@ def model_file(network, tmp_path_factory):
 
 @pytest.fixture
 def any_precision(monkeypatch):
-    """Lets a test choose TF32 or not: a process has one of the two."""
+    """Lets a test choose TF32 or not, although a process has a single setting."""
     monkeypatch.setattr(settings, "_is_tf32", {})
     backends = torch.backends.cuda.matmul, torch.backends.cudnn
     before = [backend.allow_tf32 for backend in backends]

@@ -1,4 +1,4 @@
-"""Tensors: gathered, moved, recognised as rows of one."""
+"""Tests of tensors: gathered, moved, and recognised as rows of a single tensor."""
 
 import numpy as np
 import pytest

@@ -12,19 +12,19 @@ from tests.torch_as_cuda import has_gpu
 
 torch = load_torch()
 
-# Long enough on a GPU (0.02 s) that whoever does not wait reads what was there before.
+# Long enough on a GPU (0.02 s) that a reader without a wait reads the old values.
 _CYCLES = 40_000_000
 _SHAPE = (512, 512)
 
 
 def delay():
-    """Keeps the current stream busy, so that what it is given next comes late."""
+    """Keeps the current stream busy to delay the work that comes next."""
     if has_gpu():
         torch.cuda._sleep(_CYCLES)
 
 
 class Late(modelflow.FlowUnit):
-    """Gives ``in + 1``, which is there long after the unit has returned."""
+    """Returns ``in + 1``, whose values exist only long after the unit has returned."""
 
     def process(self, ctx):
         values = []
@@ -36,7 +36,7 @@ class Late(modelflow.FlowUnit):
 
 
 class Whole(modelflow.FlowUnit):
-    """Gives ``in``; reads it on a stream of its own."""
+    """Returns ``in``, read on the unit's own stream."""
 
     def process(self, ctx):
         ctx.emit([buffer.data * 1 for buffer in ctx.input()])
@@ -122,7 +122,7 @@ def test_another_thread_waits_for_the_fence(memory, cuda):
 
 
 def test_memory_that_is_freed_while_it_is_read_keeps_its_values(memory, cuda):
-    """The maker's allocator may have it back only when the reader is done."""
+    """Tests that the maker's allocator gets the memory back only after the reader is done."""
     with memory.running(cuda):
         tensor = torch.full(_SHAPE, 3.0, device=memory.torch_device(cuda))
         fence = memory.fence(cuda)

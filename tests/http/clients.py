@@ -13,9 +13,7 @@ TEXT = {"content-type": "text/plain"}
 
 
 class Echo:
-    """Answers each request with its body; holds requests with certain paths until the test releases
-    them.
-    """
+    """Answers each request with its body; requests with certain paths wait for the test."""
 
     def __init__(self, most=1 << 20, budget=1 << 22, time_out=60.0):
         self.budget = BodyBudget(budget)

@@ -114,9 +114,7 @@ class Peer:
         return self.handler.seen
 
     def answers(self):
-        """Returns the lines of the replies, without dates and without keep-alive headers of old
-        clients.
-        """
+        """Returns the lines of the replies, without dates and without keep-alive headers."""
         told = (b"date:", b"connection: keep-alive")
         parts = self.transport.written.split(b"\r\n")
         return [part for part in parts if not part.startswith(told)]

@@ -1,4 +1,4 @@
-"""Far nodes on a cluster: what is killed, lost or cannot be costs no row more than it must."""
+"""Tests of remote nodes on a cluster: kills, losses and refusals cost as few rows as possible."""
 
 import contextlib
 import json
@@ -190,7 +190,7 @@ def test_a_lost_machine_costs_no_row_where_another_one_is_left(machines, cluster
 
 @pytest.fixture
 def soon_alone(monkeypatch):
-    """Has actors that several may use end soon when nobody does."""
+    """Makes shared actors end soon after their last user."""
     monkeypatch.setattr("modelflow.remote.ray.engine._ALONE", 0.5)
 
 
@@ -227,7 +227,7 @@ def test_the_actors_outlive_the_engine_that_made_them(cluster, soon_alone):
 def test_a_shared_actor_that_has_just_ended_is_made_anew(cluster, soon_alone):
     with Flow(placed(text_of(), RayEngine(cluster, "shared"))) as flow:
         assert flow.infer(1).data == 2
-    for _ in range(3):  # at whatever moment
+    for _ in range(3):  # at any moment
         with Flow(placed(text_of(), RayEngine(cluster, "shared"))) as flow:
             assert flow.infer(1).data == 2
     see_none(cluster)

@@ -1,4 +1,4 @@
-"""``modelflow ray run`` of a graph that places nothing: as ``modelflow run``, wherever it runs."""
+"""Tests that ``modelflow ray run`` gives the results of ``modelflow run``, on any machine."""
 
 import json
 import re
@@ -127,7 +127,7 @@ def written(folder, edges):
 
 
 def ran(folder, *words):
-    """What a run gave: its code, by output, in its sink, and as errors; and what it said."""
+    """Returns a run's exit code, results by output, sink, errors, and messages."""
     kept, errors = folder / "kept.txt", folder / "errors.jsonl"
     done = run_here((*words, "--input", str(folder / "in"), "--errors", str(errors)), env={})
     by_output = {}

@@ -65,7 +65,7 @@ def text_of(resources="far = 1", start=60_000):
 
 
 class Client(threading.Thread):
-    """Sends its tag until what is asked for was seen in a batch, by anybody."""
+    """Sends its tag until any client has seen the expected tags in a batch."""
 
     def __init__(self, address, tag, is_seen, seen):
         super().__init__(name=f"client {tag}")
@@ -91,7 +91,7 @@ def seen_by(address, tag=0):
 
 
 def tags_of(*addresses):
-    """What batches were made of that clients of each address have had rows in."""
+    """Returns the processes and tags of the batches that clients of several addresses saw."""
     seen = []
     is_seen = threading.Event()
     clients = [
@@ -105,7 +105,7 @@ def tags_of(*addresses):
 
 
 def begun(cluster, before):
-    """The actors that were not there before; those of earlier tests may still end."""
+    """Returns the new actors; actors of earlier tests may still end."""
     names = {actor.name for actor in before}
     return [actor for actor in cluster.actors() if actor.name not in names]
 

@@ -11,7 +11,7 @@ LONG = 60
 
 
 class Told(Served):
-    """A server that does what it is told."""
+    """A server that the test controls."""
 
     def __init__(self, number, failures):
         self.number, self.failures, self.rows = number, failures, 0
@@ -46,7 +46,7 @@ class Told(Served):
 
 
 class Kept:
-    """Servers that are told, what was made, and what was said."""
+    """Servers that the test controls, the servers made so far, and the messages."""
 
     def __init__(self, least=1, most=1, failures=()):
         self.made, self.failures, self.said = [], list(failures), []

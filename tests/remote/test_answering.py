@@ -1,4 +1,4 @@
-"""What a replica answers, where even that is hard to say."""
+"""Tests of a replica's replies in the difficult cases."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""Far nodes in real processes: what is killed, hangs or refuses costs no row more than it must."""
+"""Tests of remote nodes in real processes: kills, hangs and refusals cost few rows."""
 
 import os
 import signal
@@ -473,7 +473,7 @@ def test_a_graph_of_which_nothing_can_be_elsewhere_runs_here():
 
 def test_a_report_that_nobody_takes_keeps_no_unit_from_being_closed(tmp_path):
     notes = tmp_path / "notes"
-    count = 300  # what they tell together is more than a pipe holds
+    count = 300  # their reports together exceed the capacity of a pipe
     names = [f"unit{number}" for number in range(count)]
     nodes = "; ".join(
         f'{name} [flowunit="tests.remote.units:closing", notes="{notes}", placement=far]'

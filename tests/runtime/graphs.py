@@ -124,7 +124,7 @@ def told(buffers):
 
 
 def results_of(graph, *values, port="input", **options):
-    """Returns the results of one session by output, or the list itself if the graph has one output."""
+    """Returns the results of a session by output, or the list of the only output."""
     with Running(graph, **options) as flow:
         found = flow.session().exchange({port: values}, 30)
     given = {name: told(buffers) for name, buffers in found.items()}

@@ -38,7 +38,7 @@ LIMIT = 120.0
 
 
 def run(text, *, limit=LIMIT):
-    """Runs a program that must end by itself; returns its status, its output words, and its errors."""
+    """Runs a program that must end by itself; returns its status, output words, and errors."""
     done = programs.run([sys.executable, "-c", SETUP + textwrap.dedent(text)], limit=limit)
     return done.returncode, done.stdout.split(), done.stderr
 

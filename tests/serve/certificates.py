@@ -50,7 +50,7 @@ class Authority:
         return TlsOptions(pair.cert, pair.key, self.path if is_mutual else None)
 
     def client(self, pair=None):
-        """Returns the TLS context of a client: the trusted authority, and the client's certificate."""
+        """Returns the TLS context of a client: the trusted authority, and the certificate."""
         context = ssl.create_default_context(cafile=self.path)
         if pair is not None:
             context.load_cert_chain(pair.cert, pair.key)

@@ -224,9 +224,7 @@ def lookup(path):
 
 
 def lookup_tf1(path):
-    """Writes the table as TensorFlow 1 does: an operation of the graph fills the table at the
-    start.
-    """
+    """Writes the table as TensorFlow 1 does, filled by an operation of the graph at the start."""
     v1 = tensorflow().compat.v1
     with words() as named, v1.Graph().as_default(), v1.Session() as session:
         file = v1.constant(named)

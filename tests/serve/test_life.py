@@ -51,9 +51,7 @@ class Client(threading.Thread):
                 return
 
     def _ask(self):
-        """Sends requests until the test ends, or until the server announces the end of the
-        connection.
-        """
+        """Sends requests until the test or, by the server's announcement, the connection ends."""
         connection = http.client.HTTPConnection(self._address, timeout=60)
         connection.connect()
         try:
@@ -104,7 +102,7 @@ def test_no_request_fails_while_a_model_is_loaded_again_and_again(tmp_path, how)
 
 
 def _reload(server, root, number, *, is_asked):
-    """Makes the server serve another version; returns the numbers of threads and descriptors then."""
+    """Makes the server serve another version; returns the counts of threads and descriptors."""
     write_version(root, number)
     if is_asked:
         connection = http.client.HTTPConnection(server.address.removeprefix("http://"), timeout=60)

@@ -1,4 +1,4 @@
-"""Tests of malformed requests over real sockets: the right code, and an answer to the next request."""
+"""Tests of malformed requests over real sockets: the right code, and further answers."""
 
 import gzip
 import itertools
@@ -38,9 +38,7 @@ def server(grpc_server):
 
 @pytest.fixture(autouse=True)
 def _sound(server):
-    """Checks after every request that the next request succeeds and that nothing is left of the
-    last.
-    """
+    """Checks after every request that the next request succeeds and nothing is left."""
     yield
     assert ask(server, PREDICT, {"instances": [[1.0, 3.0]]})[:2] == (200, {"predictions": [2.0]})
     with stub(server) as client:

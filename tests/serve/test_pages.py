@@ -96,9 +96,7 @@ async function play() {
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 def test_the_script_asks_with_the_key_and_shows_the_answer(server, page, tmp_path):
-    """Runs the page's script in node, with a stand-in for the parts of the page that the script
-    uses.
-    """
+    """Runs the page's script in node, with a stand-in for the used parts of the page."""
     (script,) = re.findall(r"<script>(.*?)</script>", page[1], re.DOTALL)
     program = tmp_path / "page.js"
     program.write_text(f"{PLAY}\n{{{script}}}\nplay();")

@@ -379,9 +379,7 @@ def test_each_of_those_that_wait_together_is_given_up_when_its_own_time_is_over(
 
 @contextlib.contextmanager
 def _blocked():
-    """Yields a server whose model blocks on a request with another in its queue; others wait
-    unread.
-    """
+    """Yields a server whose model blocks with a full queue; further requests wait unread."""
     serving, entered, go = _waiting(1)
     with serving as server, contextlib.ExitStack() as open_clients:
         model = server.model("m")

@@ -490,9 +490,7 @@ def test_whoever_waits_for_a_load_is_told_when_the_server_stops(slow):
 
 
 def test_reloads_of_a_file_under_load_fail_no_request(tmp_path):
-    """Tests that every answer is of an existing version, and that the newest version answers in the
-    end.
-    """
+    """Tests that every answer is of an existing version, and the newest version's comes."""
     path = write_model(tmp_path / "m.onnx", 1)
     with serving(path, is_repository_open=True) as server:
         failed, heard, is_over = [], set(), threading.Event()

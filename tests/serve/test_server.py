@@ -321,8 +321,7 @@ def test_a_stop_that_answers_nothing_more_cuts_short_one_that_does():
 
 @contextlib.contextmanager
 def handled(handler):
-    """Installs a handler of SIGUSR1; yields a function that makes the main thread handle that
-    signal.
+    """Installs a handler of SIGUSR1; yields a function that triggers the handler.
 
     A signal that arrives just before the main thread begins to wait is noticed after the wait.
     Therefore the function sends it again and again.

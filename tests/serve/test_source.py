@@ -22,9 +22,7 @@ from tests.serve.models_on_disk import GRAPH, write_model, write_version
 
 @pytest.fixture
 def folder(tmp_path):
-    """Returns a folder with a graph, a model, versions, a graph's folder, and entries without a
-    model.
-    """
+    """Returns a folder with a graph, a model, versions, a graph's folder, and other entries."""
     (tmp_path / "upper.dot").write_text(GRAPH % "units:upper")
     write_model(tmp_path / "times.onnx", 3)
     write_version(write_version(tmp_path / "many", 2), 10)

@@ -184,7 +184,7 @@ def server(grpc_server, folders):
 
 @pytest.fixture(scope="module")
 def load():
-    """Yields a function that returns TensorFlow's results for a model, loaded once: see `itself`."""
+    """Yields a function that returns TensorFlow's results for a model, loaded once."""
     with contextlib.ExitStack() as sessions:
         yield functools.cache(lambda model: loaded(model, sessions))
 

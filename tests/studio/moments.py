@@ -1,4 +1,4 @@
-"""Moments of a flow that nobody has run."""
+"""Snapshots of a flow that never ran."""
 
 from dataclasses import replace
 

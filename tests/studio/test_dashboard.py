@@ -17,7 +17,7 @@ from tests.studio.moments import OUTLINE, moment
 
 
 class Flow:
-    """Something to look at, whose moments the test gives one by one; it counts who looks."""
+    """A flow with snapshots from the test; counts its readers."""
 
     def __init__(self):
         self.looks = queue.SimpleQueue()
@@ -45,7 +45,7 @@ def asked(page, path="/events", token=None):
 
 
 def events(answer):
-    """The events of an answer, each as its name and value, until it ends."""
+    """Yields the events of a reply, each as its name and value."""
     name = ""
     for line in answer:
         key, _, value = line.decode().rstrip("\n").partition(": ")

@@ -109,7 +109,8 @@ def test_nothing_is_left_when_the_page_is_closed(flow):
     with Dashboard.of(flow) as page:
         assert ask(page, "POST", "/record")[0] == 200
         flow.infer(2)
-        # Nor while it is open: whatever ends the process leaves nothing.
+        # No file exists while recording either. Therefore nothing is left, however the process
+        # ends.
         assert not any("modelflow" in name for name in set(os.listdir("/tmp")) - before)
         assert ask(page, "GET", "/trace.json.gz")[0] == 200
     flow.infer(2)

@@ -131,7 +131,7 @@ def written(folder):
     return [int(word) for word in file.read_text().split()] if file.exists() else []
 
 
-# -- what runs, and when ------------------------------------------------------------------------
+# -- which nodes run, and when ------------------------------------------------------------------
 
 
 def test_a_graph_runs_when_its_first_result_is_asked_for(engine, folder):
@@ -273,7 +273,7 @@ def test_a_video_is_read_no_further_than_its_reader_is(engine, tmp_path):
     for _ in range(50):
         next(results)
     noted = (tmp_path / "noted").read_text().split()
-    assert 50 <= len(noted) < 300  # what the results hold, the queues, and calls under way
+    assert 50 <= len(noted) < 300  # the rows in the results, in the queues, and in calls
     assert len(list(results)) == 950
 
 

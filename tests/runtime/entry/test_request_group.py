@@ -26,9 +26,7 @@ def entries(flow, *rows, due=None):
 
 
 def enter(flow, *rows, **more):
-    """Submits requests; returns their sessions, the number of admitted requests, and the
-    backpressure.
-    """
+    """Submits requests; returns their sessions, the number admitted, and the backpressure."""
     group = entries(flow, *rows, **more)
     count, backpressure = flow.scheduler.submitter.enter_many(group)
     return [entry.session for entry in group], count, backpressure

@@ -195,9 +195,7 @@ def test_a_refusal_tells_the_expected_wait():
 
 
 def race(senders, send):
-    """Calls ``send(i)`` on many threads with frequent switches; returns the numbers that were
-    admitted.
-    """
+    """Calls ``send(i)`` on many threads with frequent switches; returns the admitted numbers."""
     entered, start = [], threading.Barrier(senders)
 
     def run(number):

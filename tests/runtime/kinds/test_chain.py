@@ -214,9 +214,7 @@ def call_of(process, node, **more):
 
 
 def refusing(*values, clock=None, seconds=0.0):
-    """Returns a ``process`` that advances the clock and forwards its input, but raises for some
-    values.
-    """
+    """Returns a ``process`` that advances the clock, and forwards all but some values."""
 
     def process(ctx):
         if clock is not None:

@@ -16,9 +16,7 @@ from tests.runtime.graphs import Running, graph_of, spec_of, unit_of
 
 
 def source(values, **more):
-    """Returns a source that emits ``values``, each in its own call; a pair is a value and session
-    options.
-    """
+    """Returns a source that emits a value each call; a pair is a value and session options."""
 
     class Source(FlowUnit):
         def process(self, ctx):

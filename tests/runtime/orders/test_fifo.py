@@ -1,6 +1,4 @@
-"""Tests of first come, first served, and of sessions that are set aside while their rows are
-delayed.
-"""
+"""Tests of first come, first served, and of sessions set aside while their rows wait."""
 
 from hypothesis import given
 from hypothesis import strategies as st

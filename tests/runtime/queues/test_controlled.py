@@ -9,7 +9,7 @@ from tests.runtime.queues.test_inbox import data, inbox, segment, stream
 
 
 def workers_of(box, count):
-    """Starts workers that take every batch; returns their slots, their threads and the taken data."""
+    """Starts workers that take every batch; returns their slots, threads and taken data."""
     given, slots = [], [box.slot() for _ in range(count)]
 
     def work(slot):

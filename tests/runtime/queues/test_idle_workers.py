@@ -9,9 +9,7 @@ from modelflow.runtime.worker_slot import WorkerSlot
 
 
 def resting(count):
-    """Starts threads that rest until they are woken; returns their slots and the list of woken
-    threads.
-    """
+    """Starts threads that rest until a wake-up; returns their slots and the woken numbers."""
     lock = make_lock("inbox")
     idle_workers, woken = IdleWorkers(lock, SYSTEM_CLOCK), []
     slots = [WorkerSlot(lock) for _ in range(count)]

@@ -1,6 +1,4 @@
-"""Tests that every consumer receives the producer's data, even if another consumer writes to the
-data.
-"""
+"""Tests that every consumer receives the producer's data, even if others write to the data."""
 
 import json
 import sys

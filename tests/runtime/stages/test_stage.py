@@ -20,9 +20,7 @@ ONE, OTHER = Device("cpu", 0), Device("cpu", 1)
 
 
 def made(spec=None, *, entry_ports=(), plan=None, unit=None, **settings):
-    """Returns a stage of one node; ``plan`` and ``unit`` replace fields of the plan and the unit's
-    plan.
-    """
+    """Returns a stage of one node; ``plan`` and ``unit`` replace fields of the two plans."""
     found = make_plan(chain((spec or spec_of(), settings))).stages["n0"]
     one = dataclasses.replace(found.unit, **(unit or {}))
     found = dataclasses.replace(found, units=(one,), **(plan or {}))

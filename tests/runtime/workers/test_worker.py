@@ -1,4 +1,4 @@
-"""Tests that an error in a call affects only its own buffers, and that deadlines follow the rows."""
+"""Tests that an error in a call affects only its buffers, and that deadlines follow rows."""
 
 import asyncio
 import threading

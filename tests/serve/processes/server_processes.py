@@ -113,9 +113,7 @@ class Fleet:
             self._news.notify_all()
 
     def wait_for(self, text, count=1, since=0):
-        """Waits until ``count`` lines, from line ``since``, contain a text; returns the last of
-        these lines.
-        """
+        """Waits for ``count`` lines with a text, from line ``since``; returns the last of them."""
 
         def found():
             return [line for line in self.said[since:] if text in line]
@@ -156,7 +154,7 @@ class Fleet:
         return http.client.HTTPConnection(host, int(port), timeout=60)
 
     def ask(self, path, document=None, method=None, connection=None):
-        """Returns status and document, over a new connection unless the caller passes a connection."""
+        """Returns status and document, over a new connection unless a connection is given."""
         with contextlib.closing(self.connect()) as own:
             one = connection or own
             body = None if document is None else json.dumps(document)

@@ -167,8 +167,7 @@ def test_the_supervisor_imports_nothing_that_runs_models():
 
 
 def test_one_that_dies_hurts_its_own_connections_alone_and_the_next_does_as_told(tmp_path):
-    """Tests that the next replica has the same models and configuration, and that counters do not
-    fall.
+    """Tests that the next replica has the same models, and that counters do not fall.
 
     If a new replica fails to start, the supervisor tries again later, and the other replicas go on.
     """

@@ -13,7 +13,7 @@ from tests.serve.tracing.spans import Spans
 
 
 def ask_at_once(server, gate, headers):
-    """Sends a request for each of ``headers``, which wait behind a request on which a unit is busy."""
+    """Sends a request for each of ``headers``, behind a request on which a unit is busy."""
     found = []
 
     def asking(value, more):

@@ -1,4 +1,4 @@
-"""Work is done in order, and what takes too long is left alone."""
+"""Tests that work is done in order, and that slow work is abandoned."""
 
 import threading
 
@@ -9,7 +9,7 @@ from tests.runtime.fake_clock import FakeClock
 
 
 class Noted:
-    """Pieces of work, and what became of them in order."""
+    """Pieces of work, and their results in order."""
 
     def __init__(self):
         self.seen = []

@@ -183,7 +183,7 @@ def echo(item):
 
 @pytest.fixture
 def hanging(tmp_path, monkeypatch):
-    """A graph whose unit does not return when it is imported; events: it is there, and may go."""
+    """Yields a graph whose unit hangs in its import, and two events: begun, and may end."""
     module = f"hangs_{uuid.uuid4().hex}"  # a name that nothing else of this process has imported
     (tmp_path / f"{module}.py").write_text(HANGING)
     monkeypatch.syspath_prepend(tmp_path)
@@ -217,7 +217,7 @@ class Asking:
 
 @pytest.fixture
 def clock(monkeypatch):
-    """What the time of an editor's work goes by."""
+    """Returns the clock of an editor's work."""
     clock = FakeClock()
     monkeypatch.setattr(
         "modelflow.studio.edit.editor.EditHandler", partial(EditHandler, clock=clock)

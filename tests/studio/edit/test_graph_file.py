@@ -1,4 +1,4 @@
-"""The file is written whole, and never over what somebody else wrote."""
+"""Tests that a file is written whole, and never over another program's changes."""
 
 import fcntl
 import os
@@ -139,10 +139,10 @@ def test_what_is_no_file_is_not_waited_for(tmp_path):
 
 
 class Saving:
-    """A save on a thread of its own, and what came of it."""
+    """A save on its own thread, and the result."""
 
     def __init__(self, file, text, mark, moved):
-        """Returns when it is over, which it should not be yet, or asks for the lock."""
+        """Returns when the save has ended (too early for the test), or asks for the lock."""
         self.raised = None
         moved.clear()
         self._thread = threading.Thread(target=self._save, args=(file, text, mark, moved))

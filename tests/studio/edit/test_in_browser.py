@@ -1,4 +1,4 @@
-"""The editor as somebody uses it, in a real browser."""
+"""Tests of the editor from a user's view, in a real browser."""
 
 import os
 import re

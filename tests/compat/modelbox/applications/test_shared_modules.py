@@ -7,7 +7,7 @@ import pytest
 from tests import programs
 from tests.compat.modelbox.applications.folders import started, write_graph, write_unit
 
-# -- an application that tracks: one unit numbers objects, another counts what it has seen ---------
+# -- an application that tracks: one unit numbers objects, another counts the objects -------------
 
 TRACKS = """
 import threading

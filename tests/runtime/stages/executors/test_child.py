@@ -65,9 +65,7 @@ RAISED = {"exit": SystemExit, "panic": Panic, "turning": TurningError}
 
 @pytest.fixture
 def asked(monkeypatch):
-    """Starts the child's loop on a thread; yields a function that sends requests, and ends the
-    loop.
-    """
+    """Starts the child's loop on a thread; yields a function that sends requests."""
     monkeypatch.setattr(processes.spawn, "prepare", lambda preparation: None)
     channel, theirs = open_channel()
     other = MemoryChannel(theirs)

@@ -49,9 +49,7 @@ def children():
 
 
 def opened():
-    """Returns the targets of this process's descriptors, without the descriptor of the listing
-    itself.
-    """
+    """Returns the targets of this process's descriptors, except for the listing's own."""
     found = []
     for name in os.listdir("/proc/self/fd"):
         with contextlib.suppress(FileNotFoundError):
@@ -420,7 +418,7 @@ def test_a_stop_while_a_process_opens_is_no_failure(tmp_path, drain):
 
 
 class Elsewhere:
-    """A process and its channel as the unit sees them: the unit's requests, and prepared answers."""
+    """A process and its channel as the unit sees them: requests, and prepared answers."""
 
     pid = 77
 

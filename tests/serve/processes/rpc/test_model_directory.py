@@ -1,6 +1,4 @@
-"""Tests of the model directory: notifications to workers, and waits until workers have seen a
-change.
-"""
+"""Tests of the model directory: notifications to workers, and waits for their replies."""
 
 import asyncio
 

@@ -14,9 +14,7 @@ REFUSED = {"text": "the file is not there", "code": "INTERNAL"}
 
 
 class Child:
-    """A child that answers a change with ``fails`` late and with a problem, and other changes at
-    once.
-    """
+    """A child that answers changes with ``fails`` late, with a problem, and others at once."""
 
     role, number, name = Role.REPLICA, 1, "replica 1"
 
@@ -43,9 +41,7 @@ def configure(config, *names, **more):
 
 
 async def coordinated(*messages):
-    """Returns the remembered changes while the failing changes are in progress, and after they have
-    failed.
-    """
+    """Returns the remembered changes while the failing changes are open, and afterwards."""
     child: Any = Child()
     coordinator = Coordinator(lambda: [child], 1, {}, [child.name])
     under_way = []
