@@ -11,7 +11,7 @@ import threading
 
 
 def repeat_until_alarm(use, seconds, *, again=0.0, handler=signal.default_int_handler):
-    """Calls ``use`` until an exception. A signal comes after ``seconds`` and every ``again`` seconds.
+    """Calls ``use`` until an exception, with a signal after ``seconds`` and every ``again``.
 
     The exception comes from ``use`` or from the signal's handler. The signal repeats because some
     signals are lost.

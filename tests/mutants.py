@@ -4,8 +4,8 @@ python tests/mutants.py [MODULE ...]      as make mutants ONLY="outbox kinds.nor
 
 mutmut plants the mutants, tests/mutant_forks.py tries each with the tests that call its function.
 The results are in mutants/, from which an interrupted run continues. A mutant that was noticed is
-tried again when its function has changed, a survivor each time. The file tests/mutants.toml holds the
-mutants that need no test, each with its reason. The program ends with 1 if any other mutant
+tried again when its function has changed, a survivor each time. The file tests/mutants.toml holds
+the mutants that need no test, each with its reason. The program ends with 1 if any other mutant
 survives.
 """
 

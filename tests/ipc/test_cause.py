@@ -1,4 +1,4 @@
-"""What a unit has raised, in front: whoever looks at the cause sees what it would see there."""
+"""Tests of errors that cross processes: the cause looks the same as in the unit's process."""
 
 import builtins
 import pickle
@@ -18,7 +18,7 @@ class OwnError(KeyError):
 
 
 class SilentError(BadRequest):
-    """Cannot say what it is."""
+    """An error whose ``str`` raises."""
 
     def __str__(self):
         raise RuntimeError

@@ -1,4 +1,4 @@
-"""Messages by whatever kind of channel: what cannot be sent or read costs that message alone."""
+"""Tests of messages over each kind of channel: an unreadable message costs only itself."""
 
 import contextlib
 import errno
@@ -45,7 +45,7 @@ def sides(request):
 
 
 class Odd:
-    """Raises when it is sent, or when it is read."""
+    """Raises during pickling or unpickling."""
 
     def __init__(self, *, sent=None, read=None):
         self.sent, self.read = sent, read

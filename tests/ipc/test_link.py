@@ -16,7 +16,7 @@ from modelflow.ipc.loop_queue import LoopQueue
 
 
 class Heard:
-    """Keeps what it hears, and says back what `answer` makes of it."""
+    """Records its messages, and replies with the result of `answer`."""
 
     def __init__(self, answer=None):
         self.messages = []
@@ -179,7 +179,7 @@ def test_nothing_is_left_open():
         await closed(here, there)
 
     run(main)
-    gc.collect()  # what was heard holds its memory
+    gc.collect()  # a received message holds its memory
     assert len(os.listdir("/proc/self/fd")) == before
 
 

@@ -1,4 +1,4 @@
-"""What answers on another machine: whoever knows its key, and nobody else."""
+"""Tests of the listener on another machine, which answers only callers with the key."""
 
 import socket
 import threading
@@ -106,7 +106,7 @@ def _no_thread(_):
 
 
 def ending(listener, seconds=0.01):
-    """Has a listener end when nobody is there; returns the thread, and what it hears."""
+    """Makes a listener end without connections; returns the thread, and the list of results."""
     heard = []
     thread = threading.Thread(target=lambda: heard.append(listener.end_when_alone(seconds)))
     thread.start()

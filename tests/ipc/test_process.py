@@ -1,4 +1,4 @@
-"""How a process of a flow is tied to it."""
+"""Tests of the link between a flow's process and its child."""
 
 import os
 import signal

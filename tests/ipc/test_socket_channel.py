@@ -35,7 +35,7 @@ def channels():
 
 
 def crossed(message):
-    """What comes out at the other side."""
+    """Returns the message as received on the other side."""
     with channels() as (one, other):
         sending = threading.Thread(target=one.send, args=(message,))
         sending.start()
@@ -105,7 +105,7 @@ def test_an_end_is_seen_before_anything_is_sent():
 
 
 def answered(knock, key=KEY, timeout=SECONDS):
-    """What `welcome` raises at the side where somebody knocks; None: it lets in."""
+    """Returns the exception of `welcome` for a caller, or None if the caller is admitted."""
     raised = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
@@ -143,7 +143,7 @@ def test_a_stranger_who_sends_what_it_likes_is_refused():
         with socket.create_connection(address) as connection:
             connection.sendall(b"n" * 32)
             heard = connection.recv(200)
-            connection.sendall(heard[-KEY_SIZE:])  # what the listener has said itself
+            connection.sendall(heard[-KEY_SIZE:])  # the listener's own bytes
             assert connection.recv(1) == b""
 
     assert isinstance(answered(knock), StrangerError)

@@ -21,7 +21,7 @@ SESSIONS = """digraph sessions { left [type=input] right [type=input] work [queu
 
 
 class Work:
-    """A unit that notes what it is given."""
+    """A unit that records its inputs."""
 
     def __init__(self):
         self.seen = []

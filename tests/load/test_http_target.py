@@ -29,9 +29,9 @@ def counted(number, clients=3, **more):
 
 @contextlib.contextmanager
 def scripted(*scripts):
-    """A server whose connections, in turn, follow a script: what it sends for each request.
+    """Starts a server whose connections follow one script each: the data to send for each request.
 
-    None ends the connection without an answer. It gives the URL, and what came.
+    None ends the connection without an answer. Yields the URL and the received requests.
     """
     came = []
     listener = socket.create_server(("127.0.0.1", 0))

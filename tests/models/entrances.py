@@ -43,7 +43,7 @@ class RefusedError(Exception):
 
 @contextlib.contextmanager
 def open_model(cell, is_with_others):
-    """Gives what asks a `Model`, and what tells the largest batch."""
+    """Yields a function that calls a `Model`, and a function for the largest batch."""
     options = {"signature": cell.kind.signature} if cell.kind.signature else {}
     with Model(cell.source, **(BATCHING if is_with_others else {}), **options) as model:
 
@@ -59,7 +59,7 @@ def open_model(cell, is_with_others):
 
 @contextlib.contextmanager
 def open_flow(cell, is_with_others):
-    """Gives the same of a graph; one that asks alone sends its row through `Flow.infer`."""
+    """Yields the same functions for a graph; a single client sends its row through `Flow.infer`."""
     with Flow(cell.graph) as flow:
 
         def ask(row):
@@ -75,7 +75,7 @@ def open_flow(cell, is_with_others):
 
 
 def as_batch(kind, name, data):
-    """An item as a batch of it alone, which is what the engine by hand gives."""
+    """Returns an item as a batch of a single item, the form of the engine's own results."""
     array = np.array(data, object) if isinstance(data, str | bytes) else np.asarray(data)
     return array[np.newaxis] if kind.outputs[name].is_batched else array
 
@@ -167,7 +167,7 @@ def batch(kind, row, name):
 
 
 def shown(value):
-    """A value as JSON has it."""
+    """Returns a value in the form of JSON."""
     if isinstance(value, list):
         return [shown(one) for one in value]
     if isinstance(value, bytes):
@@ -176,9 +176,9 @@ def shown(value):
 
 
 def read(value, port, before=0):
-    """An array of what stands in JSON: bytes as ``b64``, an empty list without more lengths.
+    """Returns an array from JSON: bytes as ``b64``, an empty list without further lengths.
 
-    ``before``: how many axes it has before those of the port.
+    ``before``: the number of its axes before those of the port.
     """
     if port.dtype == "object":
         if isinstance(value, list):
@@ -283,5 +283,5 @@ def calls_of(server, cell):
 
 
 def reason_of(error):
-    """What an error says."""
+    """Returns the text of an error."""
     return error.details() if isinstance(error, grpc.RpcError) else str(error)

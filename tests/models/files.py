@@ -1,4 +1,4 @@
-"""Writes a kind's model with the engine's own tools, and what a graph needs to hold beside it."""
+"""Writes a kind's model with the engine's own tools, and the graph for the model."""
 
 import numpy as np
 import onnx

@@ -1,4 +1,4 @@
-"""The table's modules of PyTorch, and what keeps something between calls in other engines."""
+"""The table's modules of PyTorch, including modules with state between calls."""
 
 import numpy as np
 import torch

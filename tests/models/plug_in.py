@@ -1,4 +1,4 @@
-"""An engine as a plug-in brings it: runs the functions of the table; a file names the kind."""
+"""An engine as in a plug-in, which runs the functions of the table; a file names the kind."""
 
 import numpy as np
 

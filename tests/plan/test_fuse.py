@@ -1,4 +1,4 @@
-"""Which neighbours may run as one stage, and what the stage is then."""
+"""Tests of the neighbours that may run as one stage, and of the resulting stage."""
 
 import pytest
 

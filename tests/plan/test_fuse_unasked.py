@@ -1,4 +1,4 @@
-"""Which neighbours run as one stage where nobody has named them."""
+"""Tests of the neighbours that run as one stage without a name in the graph."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What of a graph can be elsewhere, what cannot, and what is said of that."""
+"""Tests of the parts of a graph that can run elsewhere, and of the messages about other parts."""
 
 from dataclasses import replace
 

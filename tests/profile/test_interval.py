@@ -87,7 +87,7 @@ def test_two_pictures_of_one_moment_have_no_rates():
 
 @pytest.mark.parametrize("inside", [1, 4, 9])
 def test_littles_law_holds_of_a_load_that_stays_the_same(inside):
-    """What is under way is the rate times the latency (John Little, Oper. Res. 9, 1961)."""
+    """Tests Little's law: rows in progress are rate times latency (Oper. Res. 9, 1961)."""
     clock, took, times = FakeClock(), [0.25, 0.5, 1.25], 60
     graph = graph_of(
         {"input": "input", "a": per_item(abs), "output": "output"}, ["input -> a", "a -> output"]

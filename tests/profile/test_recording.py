@@ -73,7 +73,8 @@ def rich_graph():
 def test_perfetto_finds_every_call_and_every_step_of_a_sampled_request(tmp_path):
     trace = tmp_path / "trace.json.gz"
     flow = modelflow.Flow(rich_graph())
-    # It goes on until the flow has stopped: what was cancelled may be worked on till then.
+    # The recording goes on until the flow has stopped, because cancelled rows may be in progress
+    # until then.
     with flow.record(trace, requests=2, every=1) as recording, flow:
         answers, failures = [], 0
         for value in range(6):

@@ -1,4 +1,4 @@
-"""What the statistics of a flow that is over must keep, whatever ran in it."""
+"""The invariants of the statistics of a finished flow."""
 
 __all__ = ["check_figures"]
 
@@ -7,7 +7,7 @@ SLACK = 0.005
 
 
 def check_figures(scheduler):
-    """Checks the sums of every node, and those of its requests."""
+    """Checks the sums of every node, and of the requests."""
     stats = scheduler.statistics()
     assert stats.in_flight == 0
     assert set(stats.requests) <= {"ok", "failed", "expired", "cancelled", "rejected"}

@@ -22,9 +22,9 @@ def fuse_wherever(nodes, edges):
 
 
 def without_own(node):
-    """Returns the node with the sizes of the graph, so that the plan may fuse it unasked.
+    """Returns the node with the graph's default sizes, with which the plan may fuse the node.
 
-    A node with a ``split_size`` keeps what was drawn for it, and so a stage of its own.
+    A node with a ``split_size`` keeps its drawn settings, and so a stage of its own.
     """
     if not isinstance(node, tuple):
         return node
@@ -42,7 +42,7 @@ def _tried(nodes, edges, first, second):
         return nodes  # it is the end of a chain, or has been tried as its beginning
     name = before.get("fuse", first)
     visible = {key: after[key] for key in after if key == "is_exception_visible"}
-    # What a sink notes is in order, and once: that its own settings say.
+    # A sink must record each row once and in order, which its own settings ensure.
     leading = before if other.outputs else after
     shared = {key: leading[key] for key in _SHARED if key in leading}
     fused = {

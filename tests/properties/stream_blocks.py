@@ -88,7 +88,7 @@ def agreed(metas):
 
 
 def arrived(node, row):
-    """What a stream unit is given: one that is late there goes on without its deadline."""
+    """Returns the row as received by a stream unit: a late row goes on without its deadline."""
     given = row.at(node)
     return given if given is row else replace(given, is_late=False)
 

@@ -49,7 +49,7 @@ def diamond(first, left, right, join):
 
 
 def sent_and_received(flow, count, sessions=1):
-    """Sends ``count`` numbers in each of some sessions, all at once; returns what came out."""
+    """Sends ``count`` numbers in each of several concurrent sessions; returns the results."""
     got = {}
 
     def use(number):

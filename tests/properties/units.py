@@ -1,4 +1,4 @@
-"""The units of the drawn graphs; what they compute their blocks say."""
+"""The units of the drawn graphs, with the computations of their blocks."""
 
 from collections import deque
 
@@ -8,7 +8,7 @@ from tests.properties.tokens import LOW, kept, low
 
 
 class MapUnit(FlowUnit):
-    """Maps values; writes to the meta of what it is given, or of what it gives, or of neither."""
+    """Maps values; writes to the meta of its input, of its output, or of neither."""
 
     def __init__(self, block):
         self.block = block

@@ -1,4 +1,4 @@
-"""What stages cost, from what was seen of them."""
+"""Tests of the costs of stages, computed from measurements."""
 
 import pytest
 

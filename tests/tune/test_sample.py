@@ -1,4 +1,4 @@
-"""What a few items show of a graph, and what a plan makes of it."""
+"""Tests of a sample of items, and of the plan that uses the sample."""
 
 import numpy as np
 import pytest

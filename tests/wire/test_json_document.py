@@ -18,7 +18,7 @@ PADDED = pytest.mark.parametrize("padding", ["", BLANKS], ids=["small", "large"]
 
 
 def plain(value):
-    """A value as `json` would give it."""
+    """Returns a value in the form of `json`."""
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, dict):

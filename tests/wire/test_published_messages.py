@@ -1,4 +1,4 @@
-"""Our messages against the published ones: those that their packages were generated from."""
+"""Tests that our messages equal the published messages from which their packages were generated."""
 
 import importlib
 from types import MappingProxyType
@@ -36,7 +36,7 @@ SERVING = (
     "apis.prediction_service",
     "apis.model_service",
 )
-# What we leave out of messages that we have: nothing of it is said by a client, or to one.
+# The fields that our messages omit. No client sends or needs them.
 LEFT_OUT = MappingProxyType(
     {
         "tensorflow.TensorProto": {"resource_handle_val", "variant_val", "float8_val"},
@@ -135,7 +135,7 @@ def shape(field):
 
 
 def compare(ours, theirs):
-    """Compares what two files both have; gives the names of it."""
+    """Compares the definitions in both files; returns their names."""
     both = ours.keys() & theirs.keys()
     for name in both:
         mine, published = ours[name], theirs[name]

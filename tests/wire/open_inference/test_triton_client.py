@@ -1,4 +1,4 @@
-"""Bodies as Triton's own client writes and reads them; there is no server here."""
+"""Tests of bodies that Triton's own client writes and reads, without a server."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ ARRAYS = {
 
 
 def theirs(datatype):
-    """The array as the client takes it: bfloat16 is a type of ml_dtypes there."""
+    """Returns the array in the client's types, where bfloat16 is a type of ml_dtypes."""
     if datatype != "BF16":
         return ARRAYS[datatype]
     ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml_dtypes is not installed")
