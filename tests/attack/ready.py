@@ -58,7 +58,7 @@ class Files:
         return []
 
     def check_users(self, was_dropped):
-        """Checks the users' results; ``was_dropped``: rows in progress were to be dropped."""
+        """Checks the users' results; ``was_dropped`` if rows in progress may be lost."""
 
 
 class VideoBoxes(Files):

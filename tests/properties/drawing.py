@@ -13,7 +13,7 @@ class Drawing:
     count: int = 0
 
     def add(self, spec, settings, feeds):
-        """Adds a node and returns its name. ``feeds``: input port -> endpoints that feed the port."""
+        """Adds a node and returns its name; ``feeds`` maps input ports to endpoints."""
         name = f"n{self.count}"
         self.count += 1
         self.nodes[name] = (spec, settings)

@@ -28,7 +28,7 @@ class Source:
         self.block.build(drawing, [self.name])
 
     def expected(self, count=None):
-        """Returns the results of the source's session; ``count``: the rows before an early end."""
+        """Returns the results of the source's session; ``count`` limits the rows."""
         values = range(self.count if count is None else count)
         return expected_of(
             self.block, [Row((), place, value) for place, value in enumerate(values)]

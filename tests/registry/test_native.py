@@ -40,8 +40,8 @@ description = "an array"
 name = "size"
 description = "an array"
 """
-# Outputs: sum is a + factor * b (float32), and size is the number of values (int64, ()). Refuses other shapes, and
-# fails rows whose first value is negative.
+# Outputs: sum is a + factor * b (float32), and size is the number of values (int64, ()). Refuses
+# other shapes, and fails rows whose first value is negative.
 CODE = """
 #include <cstdio>
 #include <cstdlib>
