@@ -31,7 +31,7 @@ def repeat_until_alarm(use, seconds, *, again=0.0, handler=signal.default_int_ha
 
 @contextlib.contextmanager
 def _some_lost():
-    """A Ctrl-C that comes where nothing can be raised (in a finaliser, say) is no failure."""
+    """Ignores a Ctrl-C that arrives where Python cannot raise, for example in a finaliser."""
     unraisable = sys.unraisablehook
 
     def hook(what):
@@ -54,15 +54,15 @@ def _release_logging():
     """
     handlers = [each() for each in logging._handlerList]
     for lock in (logging._lock, *(getattr(handler, "lock", None) for handler in handlers)):
-        while lock is not None and lock._is_owned():  # a handler of nothing has no lock
+        while lock is not None and lock._is_owned():  # the handler of a null logger has no lock
             lock.release()
 
 
 def is_interrupted_at(number, use):
     """Calls ``use`` with a Ctrl-C at the ``number``-th place at which Python looks for signals.
 
-    Those are, on this thread: the entry of a function, behind a call, and where a loop goes back.
-    Returns False if ``use`` has fewer of them.
+    On this thread, these places are the entry of a function, the return from a call, and a loop's
+    jump back. Returns False if ``use`` has fewer of them.
     """
     seen = 0
 
@@ -84,7 +84,7 @@ def is_interrupted_at(number, use):
             return True
         finally:
             sys.settrace(None)
-    return seen >= number  # it may have been lost
+    return seen >= number  # the signal may have been lost
 
 
 @functools.cache

@@ -40,7 +40,7 @@ class Browser:
     """
 
     def __init__(self, page):
-        """Takes the page."""
+        """Wraps a page of Playwright."""
         self.page = page
         self.complaints = []
         page.set_default_timeout(programs.LIMIT * 1e3)
@@ -99,9 +99,9 @@ _shared = _Shared()
 
 @contextlib.contextmanager
 def one_browser():
-    """Has every `browsing` of the block use one browser, which the first of them starts.
+    """Makes every `browsing` of the block share one browser, which starts with the first use.
 
-    While it is there, the thread has an event loop of Playwright that runs.
+    During the block, the thread has a running event loop of Playwright.
     """
     with contextlib.ExitStack() as _shared.ends:
         yield
@@ -110,7 +110,7 @@ def one_browser():
 
 @contextlib.contextmanager
 def browsing(**more):
-    """A window that knows nothing of any other, for the time of the block.
+    """Yields a window with a separate state, for the time of the block.
 
     Args:
         more: As for Playwright's ``new_context``: ``color_scheme="dark"``.

@@ -34,7 +34,7 @@ def pytest_runtest_makereport():
 
 @pytest.fixture(autouse=True, scope="session")
 def no_cache_of_the_user(tmp_path_factory):
-    """Has archives be unpacked elsewhere than where the user's own are kept."""
+    """Makes archives unpack outside the user's own cache."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MODELFLOW_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
@@ -47,7 +47,7 @@ def no_thread_left():
     yield
     left = [t for t in threading.enumerate() if t not in before and t.name.startswith("modelflow")]
     deadline = time.monotonic() + 60
-    for thread in left:  # a thread that has been told to stop may still be on its way out
+    for thread in left:  # a stopped thread may still be ending
         thread.join(max(0.0, deadline - time.monotonic()))
     alive = [thread.name for thread in left if thread.is_alive()]
     assert not alive, f"threads left alive: {alive}"
@@ -55,7 +55,7 @@ def no_thread_left():
 
 @pytest.fixture(autouse=True)
 def no_other_log_level():
-    """Has modelflow's messages be shown as before: the level is the process's."""
+    """Restores the log level of modelflow, which belongs to the process."""
     logger = logging.getLogger("modelflow")
     before = logger.level
     yield
@@ -64,7 +64,7 @@ def no_other_log_level():
 
 @pytest.fixture(autouse=True)
 def no_unit_declared():
-    """Forgets the functions that a test has decorated: the table of them is the process's."""
+    """Forgets the functions that a test has decorated: their table belongs to the process."""
     before = dict(function._declared)
     yield
     function._declared.clear()

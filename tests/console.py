@@ -27,7 +27,7 @@ __all__ = ["run_session", "sessions"]
 
 JUDGES = ("modelflow doctor", "modelflow tune")
 
-_LIMIT = f"{programs.LIMIT / 4:.0f}"  # seconds until a server whose lines do not come is ended
+_LIMIT = f"{programs.LIMIT / 4:.0f}"  # seconds until a server without the expected lines is ended
 _SESSION = re.compile(r"^```console\n(\$ .*?)^```$", re.MULTILINE | re.DOTALL)
 _SERVERS = re.compile(r"modelflow (serve|edit|dashboard)\b|python app\.py|--watch|--dashboard|&$")
 _ANSWERS = ("curl", "python client.py")
@@ -161,7 +161,7 @@ def _serving(
                     file.write("\n")
             ports |= _await(line, process, said)
         yield
-        process.terminate()  # Python may lose a Ctrl-C that comes while it imports
+        process.terminate()  # Python may lose a Ctrl-C during an import
         process.communicate(timeout=programs.LIMIT)
 
 
@@ -173,5 +173,5 @@ def _await(shown: str, process: "subprocess.Popen[str]", said: list[str]) -> dic
         if found := pattern.fullmatch(said[-1]):
             return dict(zip(re.findall(r"127\.0\.0\.1:(\d+)", shown), found.groups(), strict=True))
         if said[-1].split(" ")[0] == shown.split(" ")[0] == "serves":
-            break  # under another name
+            break  # served under another name
     raise AssertionError("\n".join([f"{shown}: has not come", *said]))

@@ -20,5 +20,5 @@ def register_profiles() -> None:
 
 
 def of_a_hundred(count: int) -> int:
-    """Returns how many examples a test tries that tries ``count`` where others try a hundred."""
+    """Returns the number of examples of a test with ``count`` for every hundred of others."""
     return max(1, hypothesis.settings.default.max_examples * count // 100)

@@ -55,7 +55,7 @@ def run_here(
 
 
 def run_script(path: Path, *arguments: str | Path) -> None:
-    """Runs a program of ours to its end, as its main program; warnings are none of the tests'."""
+    """Runs a program of this project to its end, without the tests' warning filters."""
     with (
         mock.patch.object(sys, "argv", [str(path), *map(str, arguments)]),
         warnings.catch_warnings(),
@@ -87,7 +87,7 @@ def _code(arguments: tuple[str, ...], env: Mapping[str, str], files: list[IO[byt
 
 @contextlib.contextmanager
 def _streams(files: list[IO[bytes]]) -> Iterator[None]:
-    """Has the standard streams be files, with numbers of their own."""
+    """Replaces the standard streams by files with their own descriptors."""
     with contextlib.ExitStack() as stack:
         for name, mode, file in zip(("stdin", "stdout", "stderr"), "rww", files, strict=True):
             errors = "backslashreplace" if name == "stderr" else "strict"
@@ -101,7 +101,7 @@ def _streams(files: list[IO[bytes]]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _logging() -> Iterator[None]:
-    """Has the command set up logging as in a process of its own."""
+    """Lets the command set up logging as in a separate process."""
     root, own = logging.getLogger(), logging.getLogger("modelflow")
     handlers, level = root.handlers[:], own.level
     root.handlers[:] = []

@@ -1,7 +1,8 @@
-"""A plugin of pytest: runs tests once for each mutant, as tests/mutants.py asks.
+"""A plugin of pytest that runs tests once for each mutant, for tests/mutants.py.
 
-The tests are collected once. Then each mutant has a fork of its own, which runs the tests that call
-its function until one fails: those of the module's own file first, and of these the fast ones.
+The tests are collected once. Then each mutant has its own fork, which runs the tests that call its
+function until a test fails. The tests of the module's own file come first, the fast tests before
+the slow.
 """
 
 import contextlib
@@ -21,7 +22,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-# A survivor costs all its tests: enough is so many seconds of those that are not its module's own.
+# A survivor costs all its tests, so tests of other modules get at most this many seconds.
 _ENOUGH = 1.5
 # A mutant hangs if a test exceeds its usual time by this factor plus this many seconds.
 _PATIENCE, _TIMES = 2.0, 6.0
@@ -30,7 +31,7 @@ _SURVIVED, _HANGS, _KILLED = 0, 1, 3
 
 hypothesis.settings.register_profile(
     "mutants",
-    phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate],  # any failure will do
+    phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate],  # any failure is enough
     database=None,
     deadline=None,
     derandomize=True,
@@ -154,7 +155,7 @@ class _Forks:
 
     def _ended(self) -> tuple[str, str]:
         pid, status = os.wait()
-        with contextlib.suppress(ProcessLookupError):  # it has left nothing behind
+        with contextlib.suppress(ProcessLookupError):  # no process of the session is left
             os.killpg(pid, signal.SIGKILL)
         became = {_SURVIVED: "survived", _HANGS: "hangs"}
         return self._running.pop(pid), became.get(os.waitstatus_to_exitcode(status), "killed")
@@ -177,7 +178,8 @@ def chosen(
 ) -> list[pytest.Item]:
     """Chooses the tests that should notice a mutant, in the order in which to run them.
 
-    All of its module's own file are among them: a program that they start may call the function.
+    All tests of the module's own file are among them, because a program that they start may call
+    the function.
     """
     function, own = mutant.partition("__mutmut_")[0], _own_file(mutant)
     ranked = sorted(items, key=lambda item: calls[item.nodeid].seconds)
@@ -193,7 +195,7 @@ def chosen(
 
 
 def _own_file(mutant: str) -> str:
-    """modelflow.runtime.orders.fair.x_f__mutmut_1 -> tests/runtime/orders/test_fair.py."""
+    """Returns the test file of a mutant, for example tests/runtime/orders/test_fair.py."""
     *folders, module = mutant.rpartition(".")[0].split(".")[1:]
     return "/".join(["tests", *folders, f"test_{module}.py"])
 
@@ -209,7 +211,7 @@ def _digest(path: Path) -> str:
 
 @contextlib.contextmanager
 def _last_act() -> Iterator[None]:
-    """Ends this process at the end of the block: a fork returns nowhere."""
+    """Ends this process at the end of the block, because a fork must not return."""
     try:
         yield
     except BaseException:  # noqa: BLE001 - a mutant raises whatever it likes

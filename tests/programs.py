@@ -50,7 +50,7 @@ def started(
         try:
             yield process
         finally:
-            with contextlib.suppress(ProcessLookupError):  # nothing of it is left
+            with contextlib.suppress(ProcessLookupError):  # no process of the session is left
                 os.killpg(process.pid, signal.SIGKILL)
 
 

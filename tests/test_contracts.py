@@ -1,4 +1,4 @@
-"""The layers are kept, and a planted violation is caught."""
+"""Tests that the layers are kept, and that a planted violation is found."""
 
 import configparser
 import shutil

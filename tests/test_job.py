@@ -1,4 +1,4 @@
-"""Many items through a flow: `Flow.map` and `Flow.amap`."""
+"""Tests of many items through a flow: `Flow.map` and `Flow.amap`."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""Times that a caller gives are numbers; any other is an error that names the argument."""
+"""Tests of callers' time limits: a number, or an error that names the argument."""
 
 import asyncio
 import math

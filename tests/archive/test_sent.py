@@ -18,7 +18,7 @@ def cache(tmp_path, monkeypatch):
 
 
 def archive_of(folder, name):
-    """An archive of a graph of that name."""
+    """Returns an archive of a graph of that name."""
     graph, archive = folder / f"{name}.dot", folder / f"{name}.mfz"
     graph.write_text(f"digraph {name} {{ a [type=input]; b [type=output]; a -> b }}")
     assert CliRunner().invoke(cli, ["pack", str(graph), "-o", str(archive)]).exit_code == 0

@@ -129,7 +129,8 @@ def end_after(aim, folder, number, moment):
         _, errors = process.communicate(timeout=LONG)
         seconds = time.monotonic() - start
         where = f"{aim.name}, {number.name} after {moment:.3f} s"
-        # Before the program has set its own handlers, the system ends it: shells say the same code.
+        # Before the program has set its own handlers, the system ends the process. Shells report
+        # the same code for both.
         code = process.returncode if process.returncode >= 0 else 128 - process.returncode
         if number is signal.SIGINT and errors.startswith(_IN_PYTHONS_START):
             allowed.append(1)

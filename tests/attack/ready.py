@@ -39,7 +39,7 @@ _PICTURES = 40
 
 
 class Files:
-    """Pictures that are read, made smaller and written: by threads, or by worker processes."""
+    """Pictures that are read, made smaller and written by threads or worker processes."""
 
     pattern = "*.png"
 
@@ -62,7 +62,7 @@ class Files:
 
 
 class VideoBoxes(Files):
-    """A video in which shapes are found, named and drawn."""
+    """A video in which a graph finds, names and draws shapes."""
 
     pattern = "*.mp4"
 
@@ -79,7 +79,7 @@ class VideoBoxes(Files):
 
 
 class Digits(Files):
-    """Pictures of digits that a model tells apart."""
+    """Pictures of digits that a model classifies."""
 
     pattern = "*.none"
 
@@ -92,7 +92,7 @@ class Digits(Files):
 
 
 class MnistHttp(Digits):
-    """The same model behind HTTP, with users that ask all the time."""
+    """The same model behind HTTP, with users that send requests all the time."""
 
     def __init__(self, folder):
         super().__init__(folder)
@@ -125,7 +125,8 @@ class MnistHttp(Digits):
                 connection.request("POST", "/v1/digit", self.digit)
                 answer = connection.getresponse()
                 body = answer.read()
-            except (OSError, http.client.HTTPException):  # it does not listen, or not any more
+            # the server does not listen yet, or no longer
+            except (OSError, http.client.HTTPException):
                 continue
             finally:
                 connection.close()
@@ -135,7 +136,7 @@ class MnistHttp(Digits):
                 self.dropped.append((answer.status, body))
 
 
-TARGETS = {  # those that take longest begin
+TARGETS = {  # the targets that take longest come first
     "files, processes": lambda folder: Files(folder, workers="process"),
     "mnist_http": MnistHttp,
     "digits": Digits,
@@ -222,7 +223,7 @@ def end_after(target, graph, way, moment, chance):
     try:
         signal.signal(signal.SIGINT, _interrupted)
         ending.thread.start()
-        with contextlib.suppress(StreamClosed, Cancelled):  # it was ended before it began
+        with contextlib.suppress(StreamClosed, Cancelled):  # the flow was ended before it began
             flow.start()
             users = target.use(ending.over)
             flow.wait()
@@ -252,8 +253,8 @@ def _interrupted(_number, _frame):
 def attack(name, moments, number):
     """Attacks one graph in this process.
 
-    Writes into ``result.json`` how often in which way, the longest end, and how long a whole run
-    takes (in seconds).
+    Writes ``result.json`` with the counts of each way, the longest end, and the time of a whole run
+    (in seconds).
     """
     folder, chance = Path.cwd(), random.Random(f"{name}{number}")
     keep_models(chance)
@@ -279,7 +280,7 @@ def attack(name, moments, number):
             raise
         counts[way if was_ended else "(was over)"] += 1
         longest = max(longest, took)
-        if place % 50 == 49 or place == moments - 1:  # to be looked at while it runs
+        if place % 50 == 49 or place == moments - 1:  # results may be read while the attack runs
             found = {"counts": counts, "longest": longest, "whole": seconds}
             (folder / "result.json").write_text(json.dumps(found))
 

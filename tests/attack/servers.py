@@ -35,7 +35,7 @@ MODES = {
     "shared-replicas": ("--replicas", "2"),
     "shared-workers": ("--workers", "2"),
 }
-"""Which servers are attacked, by their options; in shared ones bad models end good ones too."""
+"""The attacked servers by their options; in the shared modes, bad models also end good models."""
 _PHASES = {"undisturbed": 10.0, "beside bad models": 20.0, "with deaths": 40.0}
 """Seconds of each phase: no disturbance, then misbehaving foreign code, then also dying processes.
 """
@@ -100,7 +100,7 @@ class _Clients:
         self._began = time.monotonic()
         self._is_over = threading.Event()
         self._changed = threading.Condition()
-        self.count = 0  # of right answers
+        self.count = 0  # number of right answers
         asks = [self._ask_rest] * 4 + [self._ask_grpc] * 2
         self._threads = [
             threading.Thread(target=ask, args=(random.Random(seed + number),))
@@ -124,7 +124,7 @@ class _Clients:
             return self._changed.wait_for(lambda: self.count > before, seconds)
 
     def count_during(self, seconds: float, meanwhile: Callable[[], object]) -> tuple[int, float]:
-        """Returns right answers, and seconds without recovery, while something is done again."""
+        """Returns the right answers and the seconds without recovery, while an action repeats."""
         before, start, lost = self.count, time.monotonic(), sum(self._found.recovery)
         while time.monotonic() < start + seconds:
             meanwhile()

@@ -10,7 +10,7 @@ LONG = 60.0  # seconds until a hanging process is given up
 
 
 def traces():
-    """The threads, children, and descriptors (shared memory among them) of this process."""
+    """Returns the threads, children, and descriptors (shared memory among them) of this process."""
     return {
         "threads": {t.name for t in threading.enumerate() if t.name.startswith("modelflow")},
         "children": _children(os.getpid()),
@@ -21,18 +21,18 @@ def traces():
 def _children(pid):
     found: set[str] = set()
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(OSError):  # a thread that has ended meanwhile
+        with contextlib.suppress(OSError):  # the thread has ended meanwhile
             found.update(task.read_text().split())
     return found
 
 
 def of_session(leader):
-    """The processes, but zombies, of a session that was started for one program."""
+    """Returns the processes, but zombies, of a session that was started for one program."""
     found = set()
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             _, _, rest = stat.read_text().rpartition(") ")
-        except OSError:  # it has ended
+        except OSError:  # the process has ended
             continue
         state, _, _, session, *_ = rest.split()
         if int(session) == leader and state != "Z":

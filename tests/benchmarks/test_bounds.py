@@ -25,7 +25,7 @@ def test_the_standard_workloads_cost_no_more_than_their_bounds():
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory):
-    """The bounds of one workload, written on this machine."""
+    """Returns the bounds of one workload, written on this machine."""
     file = tmp_path_factory.mktemp("bounds") / "bounds.toml"
     done = bounds("calls", "--workload", WORKLOAD, "--write", "--bounds", str(file))
     assert done.returncode == 0, done.stderr
@@ -34,7 +34,7 @@ def text(tmp_path_factory):
 
 @pytest.fixture
 def written(text, tmp_path):
-    """A file of them."""
+    """Returns a file with the bounds."""
     file = tmp_path / "bounds.toml"
     file.write_text(text)
     return file

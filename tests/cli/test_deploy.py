@@ -72,7 +72,7 @@ def graph(tmp_path, monkeypatch):
 
 
 def deploy(*words):
-    """The exit code of the command."""
+    """Returns the exit code of the command."""
     with pytest.raises(SystemExit) as ended:
         main(["deploy", *map(str, words)])
     return ended.value.code
@@ -153,7 +153,7 @@ def test_the_same_graph_gives_the_same_bytes(graph):
 
 
 def test_what_the_image_starts_serves_the_graph(graph):
-    """The variables and the command of the Dockerfile, without a container around them."""
+    """Runs the Dockerfile's variables and command without a container."""
     folder = graph.parent / "out"
     assert deploy("docker", graph, "-o", folder, "--drain-timeout", "7") == 0
     text = (folder / "Dockerfile").read_text()

@@ -45,7 +45,7 @@ def slow(folder):
 
 @pytest.fixture
 def seen(monkeypatch):
-    """The cases that were diagnosed: each gets the diagnosis of the recorded profile.
+    """Returns the cases that were diagnosed: each gets the diagnosis of the recorded profile.
 
     The diagnosis of a live run depends on the load of the machine.
     """

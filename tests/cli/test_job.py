@@ -47,7 +47,7 @@ def graph(*nodes, unit="jobs:size", output="output [type=output]"):
 
 @pytest.fixture
 def job(folder):
-    """Sixty texts, five of them bad, and a graph that gives their sizes."""
+    """Returns a folder with sixty texts, five of them bad, and a graph that gives their sizes."""
     (folder / "jobs.py").write_text(UNITS)
     (folder / "job.dot").write_text(graph("output"))
     (folder / "texts").mkdir()
@@ -183,7 +183,7 @@ def test_a_graph_that_has_changed_since_is_told(modelflow_here, job):
     assert said in done.stderr
     first, *others = (job / "o.done").read_text().splitlines(keepends=True)
     old = json.dumps({"job": json.loads(first)["job"]}) + "\n"
-    (job / "o.done").write_text("".join([old, *others]))  # as an earlier version wrote it
+    (job / "o.done").write_text("".join([old, *others]))  # in the form of an earlier version
     done = modelflow_here(*RESUMED)
     assert "60 items done before" in done.stderr
     assert said not in done.stderr
@@ -513,7 +513,7 @@ def test_results_of_another_list_stay(modelflow_here, job, output):
     into = (*RUN[:-1], output)
     modelflow_here(*into, "--resume", "o.done")
     before = sorted(os.listdir(job / output))
-    for _ in range(2):  # a list that was not begun is none
+    for _ in range(2):  # a list that was not begun counts as none
         done = modelflow_here(*into, "--resume", "o.dnoe")
         assert "is there already, and the list that --resume names knows" in done.stderr
         assert (done.returncode, sorted(os.listdir(job / output))) == (1, before)

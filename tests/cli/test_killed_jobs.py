@@ -1,4 +1,4 @@
-"""Jobs whose process is killed, again and again: each item once, and the guilty an error."""
+"""Tests of jobs whose process is killed repeatedly: items occur once, guilty ones as errors."""
 
 import contextlib
 import json
@@ -102,7 +102,7 @@ OUTPUTS = ("o.jsonl", "out/", "o.parquet")
 
 @pytest.fixture
 def job(folder):
-    """Texts, some of them bad, and a graph that gives their sizes."""
+    """Returns a folder with texts, some of them bad, and a graph that gives their sizes."""
     (folder / "jobs.py").write_text(UNITS)
     (folder / "texts").mkdir()
     for number in range(COUNT):
@@ -193,7 +193,8 @@ def test_an_item_that_kills_its_process_is_an_error_after_three_deaths(job, outp
     assert codes == [-signal.SIGSEGV] * (len(codes) - 1) + [1]
     expected = {number: number for number in range(COUNT)}
     expected |= dict.fromkeys(range(3, COUNT, 50), 3)
-    assert results(job, output) == {**expected, **dict.fromkeys(guilty)}  # no innocent is blamed
+    # no innocent item is blamed
+    assert results(job, output) == {**expected, **dict.fromkeys(guilty)}
     bad = [json.loads(line)["path"] for line in (job / "bad").read_text().splitlines()]
     paths = {f"texts/{number}.txt" for number in guilty}
     assert (len(bad), set(bad)) == (len(guilty), paths), "one that was done again is told twice"

@@ -1,4 +1,4 @@
-"""Commands that look at a flow: ``profile``, ``top``, ``run --trace``, ``run --metrics``."""
+"""Tests of commands that observe a flow: ``profile``, ``top``, ``run`` with trace or metrics."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""A run whose threads cannot all be had, or fail."""
+"""Tests of a run whose threads cannot be started, or fail."""
 
 import itertools
 import threading

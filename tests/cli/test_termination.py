@@ -152,7 +152,7 @@ def use(interrupting):
 least = 30
 """
 
-# Behind a program that has `use`, `Interrupting` and `least`: how many lines it has at least.
+# The frame around a program with `use`, `Interrupting` and `least` (the minimum of its lines).
 EVERYWHERE = """
 numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGWINCH, signal.SIGHUP)
 before = [signal.getsignal(number) for number in numbers]
@@ -235,7 +235,7 @@ except KeyboardInterrupt:
     assert "modelflow" not in complained or "KeyboardInterrupt" in complained
 
 
-# A context with a thread of its own, as those are that `run`, `serve` and the others enter.
+# A context with its own thread, like the contexts that `run`, `serve` and other commands enter.
 BESIDE = """
 import os, signal, sys, threading
 from modelflow.signals import Undisturbed, termination, call_undisturbed

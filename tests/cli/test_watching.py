@@ -129,7 +129,7 @@ def test_a_change_while_a_run_is_under_way_loses_nothing(watched, folder):
     assert watched.answer()["data"] == "late HELLO"
     assert watched.answer() == {}
     assert watched.answer()["data"] == "last HELLO"
-    # Whether the run was over when the change was noticed is the machine's affair.
+    # Whether the run had ended before the change was noticed depends on the machine.
     last = "note: words.py changed"
     assert watched.said_until(last)[-1] == watched.said_until(last)[-1] == last
     assert watched.said_until(WAITS)[-2].startswith("1 item, 0 errors")

@@ -1,4 +1,4 @@
-"""Random DOT texts, with all that the grammar allows and people write."""
+"""Random DOT texts that use the whole grammar."""
 
 from hypothesis import strategies as st
 

@@ -28,7 +28,7 @@ def _model(monkeypatch):
 
 
 def numstat(before, after):
-    """The lines added and removed, as ``git diff --numstat`` counts them."""
+    """Returns the lines added and removed, as ``git diff --numstat`` counts them."""
     lines = diff(before, after, "g").splitlines()[2:]
     return sum(line[0] == "+" for line in lines), sum(line[0] == "-" for line in lines)
 
@@ -447,4 +447,4 @@ def test_an_edit_of_many_statements_takes_no_longer_than_they_are_long(text, for
     graph = GraphText.read(text, form)
     began = time.process_time()
     graph.remove_node("hub").move_all({f"n{n}": (1.0, 2.0) for n in LONG})
-    assert time.process_time() - began < 3  # 5 where each looks through all others
+    assert time.process_time() - began < 3  # 5 s if each edit searched all others

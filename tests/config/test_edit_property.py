@@ -38,7 +38,7 @@ def framed(frame, dot, is_crlf):
 
 
 def inner(frame, text):
-    """The DOT text of a file, by the standard library."""
+    """Returns the DOT text of a file, found with the standard library."""
     return text if frame == "dot" else tomllib.loads(text)["graph"]["graphconf"]
 
 
@@ -82,7 +82,7 @@ def is_subsequence(lines, others):
 
 
 def lines_changed(before, after):
-    """How many lines of ``before`` an edit at one place has touched."""
+    """Returns how many lines of ``before`` an edit at one place has touched."""
     old, new = before.split("\n"), after.split("\n")
     same = next(
         (n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b),
@@ -163,7 +163,7 @@ def rename(text, dot, model, draw):
     model.nodes = {names[name]: given for name, given in model.nodes.items()}
     model.edges = [tuple(PortRef(names[e.node], e.port) for e in edge) for edge in model.edges]
     after = text.rename(old, new)
-    is_plain = old in PLAIN and old.isascii()  # others are written with quotes
+    is_plain = old in PLAIN and old.isascii()  # other names are written with quotes
     return Edit(after, {old}, (lambda: after.rename(new, old)) if is_plain else None)
 
 
@@ -193,7 +193,7 @@ def fresh(name, nodes):
 
 
 def owned(dot):
-    """The nodes with statements of their own, none of which has empty brackets."""
+    """Returns the nodes with statements of their own, none of which has empty brackets."""
     found, empty = set(), set()
     for _, statement in read_dot(dot).body.walk():
         if len(statement.chain) == 1 and not isinstance(statement.chain[0], Group):
@@ -204,7 +204,7 @@ def owned(dot):
 
 
 def gives_otherwise(dot):
-    """Tells whether nodes may have attributes that they do not give themselves."""
+    """Returns whether nodes may have attributes that they do not give themselves."""
     return has_defaults(dot, "node") or "{" in dot.partition("{")[2]
 
 

@@ -14,7 +14,7 @@ from tests.console import run_session, sessions
 from tests.in_process import run_here, run_script
 
 ROOT = Path(__file__).resolve().parents[2]
-# They show calls, not programs.
+# These blocks show calls, not programs.
 GENERATED = {
     f"{name}.md"
     for name in ("command-line", "exit-codes", "graph-file", "inference", "python", "units")

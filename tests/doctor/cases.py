@@ -1,4 +1,4 @@
-"""Flows that have been watched for 10 seconds, as the doctor gets them."""
+"""Flows after 10 seconds of observation, as the doctor's input."""
 
 from modelflow.insight.doctor import Case
 from modelflow.profile.snapshot import Snapshot
@@ -69,7 +69,7 @@ def case_of(
     is_driven=False,
     **flow,
 ):
-    """The flow of these nodes on two processors."""
+    """Returns the flow of these nodes on two processors."""
     plan = tuple(row for _, row in nodes)
     machine = {"processors": 2}
     used = {"processor_seconds": 100.0, "machine_busy_seconds": 500.0, "native_seconds": 7.0}

@@ -7,7 +7,8 @@ from modelflow.engine.tensorflow.library import load_tensorflow
 
 
 def pytest_configure(config):
-    # Keras's variables do not know NumPy 2's copy argument yet; met when a test makes a model.
+    # Keras's variables do not support NumPy 2's copy argument yet, which tests meet when they make
+    # a model.
     config.addinivalue_line(
         "filterwarnings", "ignore:__array__ implementation doesn't accept:DeprecationWarning"
     )
@@ -53,7 +54,7 @@ def frozen_graph(tf, models):
 
 @pytest.fixture(scope="session")
 def two_ports(tf, models):
-    """Sum and difference of two inputs; the sum on two outputs."""
+    """Writes a model with the sum and the difference of two inputs, and the sum on two outputs."""
 
     def build(v1):
         a = v1.placeholder(v1.float32, [None, None], "a")
@@ -68,7 +69,7 @@ def two_ports(tf, models):
 
 @pytest.fixture(scope="session")
 def fixed_batch(tf, models):
-    """A model for batches of 3: each item, and the largest of its batch."""
+    """Returns a model for batches of 3, with the outputs each item and the batch's maximum."""
 
     def build(v1):
         x = v1.placeholder(v1.float32, [3, 2], "x")
@@ -100,7 +101,7 @@ def saved_model(tf, models):
 
 @pytest.fixture(scope="session")
 def text_model(tf, models):
-    """A model with a lookup table, which cannot be frozen."""
+    """Returns a model with a lookup table, which cannot be frozen."""
     module = tf.Module()
     keys = tf.constant(["cat", "dog"])
     module.table = tf.lookup.StaticHashTable(

@@ -23,7 +23,7 @@ class DoublingModel(LoadedModel):
 
 
 class NumpyEngine(Engine):
-    """Reads ``.shape`` files: the shape of its input as text."""
+    """An engine for ``.shape`` files, which hold the shape of the input as text."""
 
     suffixes = (".shape",)
 

@@ -1,4 +1,4 @@
-"""The models of the ready graphs: the digits are told apart, the script for ResNet-101 works."""
+"""Tests of the ready graphs' models: classification of digits, and the script for ResNet-101."""
 
 import importlib.util
 import re

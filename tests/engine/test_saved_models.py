@@ -1,4 +1,4 @@
-"""SavedModels as TensorFlow Serving takes them: names and types are checked, shapes are not."""
+"""Tests of SavedModels in TensorFlow Serving's way: names and types are checked, shapes are not."""
 
 import sys
 
@@ -54,7 +54,7 @@ def several(tf, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def half_plus_three(tf, tmp_path_factory):
-    """Of TensorFlow 1, with reference variables and an input of any rank."""
+    """Writes a model of TensorFlow 1, with reference variables and an input of any rank."""
     v1, path = tf.compat.v1, tmp_path_factory.mktemp("three") / "model"
     with tf.Graph().as_default() as graph:
         x = v1.placeholder(v1.float32, name="x")
@@ -134,7 +134,7 @@ def test_a_model_with_a_table_and_a_variable_is_called_with_batches(tf, tmp_path
     tf.saved_model.save(module, str(tmp_path / "model"), {"serving_default": line})
     with Model(tmp_path / "model", batch_size=4) as model:
         (column,) = model.infer_batch([[1.0, 2.0, 3.0, 4.0]])
-    assert [answer.data.tolist() for answer in column] == [3, 5, 7, 9]  # rows, no whole outputs
+    assert [answer.data.tolist() for answer in column] == [3, 5, 7, 9]  # rows, not whole outputs
     loaded = TensorFlowEngine().load(LoadRequest(tmp_path / "model", options=TensorFlowOptions()))
     loaded.close()
     assert not loaded.is_stateful

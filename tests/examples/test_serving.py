@@ -1,4 +1,4 @@
-"""The clients of ``examples/serving``, as they are, against the graphs that they ask."""
+"""Tests of the unchanged clients of ``examples/serving`` against their graphs."""
 
 import contextlib
 import functools

@@ -13,7 +13,7 @@ from PIL import Image
 
 pillow_heif.register_heif_opener()
 
-WIDTH, HEIGHT = 23, 17  # odd: rows end within bytes, blocks and chroma samples
+WIDTH, HEIGHT = 23, 17  # odd sizes: rows end within bytes, blocks and chroma samples
 
 _Y, _X = np.mgrid[:HEIGHT, :WIDTH]
 RGB = np.stack([_X * 255 // WIDTH, _Y * 255 // HEIGHT, (_X * 7 + _Y * 5) % 256], -1).astype(
@@ -75,7 +75,8 @@ PILLOW = {
     "MPO": {"": "RGB L"},
     "HEIF": {"": "RGB L RGBA"},
 }
-if int(PIL.__version__.partition(".")[0]) < 12:  # it ends the process that writes them
+# older versions end the process that writes this format
+if int(PIL.__version__.partition(".")[0]) < 12:
     del PILLOW["TIFF"]["compression=zstd"]
 OPENCV = {
     "jpg": "bgr gray bgra",
@@ -141,7 +142,7 @@ PICTURES = (
 
 
 def is_there(writer):
-    """Tells whether the program that writes is installed."""
+    """Returns whether the program that writes is installed."""
     return {"ffmpeg": shutil.which("ffmpeg"), "magick": _magick()}.get(writer, True)
 
 

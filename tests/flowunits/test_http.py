@@ -19,7 +19,7 @@ from tests.flowunits.http_service import GRAPH, Service, free_port
 
 
 def echo(buffer: Buffer):
-    """Gives the request back."""
+    """Returns the request."""
     return buffer.data
 
 
@@ -52,7 +52,7 @@ def test_many_requests_pass_one_connection():
 
 def test_the_meta_say_what_was_asked():
     def told(buffer: Buffer):
-        """Tells the meta."""
+        """Returns the meta."""
         names = ("method", "uri", "endpoint", "size")
         found = {name: buffer.get(name) for name in names}
         return {
@@ -78,7 +78,7 @@ def test_the_meta_say_what_was_asked():
 
 def test_status_headers_and_bodies_are_the_graphs():
     def made(buffer: Buffer):
-        """Makes an answer."""
+        """Returns an answer."""
         kinds = {
             b"text": Buffer("grüße", {"status": 201, "headers": {"X-Own": "7"}}),
             b"array": np.arange(4, dtype=np.float32).reshape(2, 2),
@@ -107,7 +107,7 @@ def test_errors_have_their_status_and_tell_no_insides_but_to_the_log(caplog):
             message = "no good"
             raise modelflow.BadRequest(message)
         if buffer.data == b"bug":
-            np.frombuffer(buffer.data, np.uint8)[0] = 1  # ValueError: of the unit, not of the data
+            np.frombuffer(buffer.data, np.uint8)[0] = 1  # a ValueError of the unit, not of the data
         message = "broken"
         raise RuntimeError(message)
 
@@ -195,7 +195,7 @@ def ask_all(service, count):
     def ask(number):
         try:
             found.append(service.ask(str(number).encode())[0])
-        except ConnectionError:  # it came when nobody listened any more
+        except ConnectionError:  # the request came when the server no longer listened
             found.append("too late")
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(count)]
@@ -235,7 +235,7 @@ def test_what_takes_too_long_is_given_up_and_not_worked_on():
         assert found == [504] * 3
         gate.opened.set()
         until_answered(service, b"next")
-    assert sum(body != b"next" for body in gate.seen) <= 1  # the one that had begun
+    assert sum(body != b"next" for body in gate.seen) <= 1  # the request that had begun
 
 
 def test_a_body_that_is_too_long_is_refused():
@@ -280,7 +280,7 @@ def test_a_stop_without_draining_answers_that_nobody_will():
         assert gate.begun.acquire(timeout=30)
         stopping = threading.Thread(target=lambda: service.flow.stop(drain=False))
         stopping.start()
-        for thread in threads:  # who asked is not left to wait for the unit that still works
+        for thread in threads:  # clients do not have to wait for the unit, which still works
             thread.join()
         gate.opened.set()
         stopping.join()
@@ -329,7 +329,7 @@ def test_two_nodes_share_a_port():
 
     @modelflow.flowunit
     def two(data):
-        """Two."""
+        """Returns the text "two"."""
         return "two"
 
     with modelflow.Flow(text, units=[one, two]):

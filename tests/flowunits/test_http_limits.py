@@ -16,7 +16,7 @@ from tests.flowunits.http_service import GRAPH, Service, free_port
 
 
 def echo(buffer: Buffer):
-    """Gives the request back."""
+    """Returns the request."""
     return buffer.data
 
 
@@ -30,7 +30,7 @@ def everything(client):
     try:
         while part := client.recv(1 << 16):
             parts.append(part)
-    except ConnectionResetError:  # it was closed while we were still sending
+    except ConnectionResetError:  # the server closed the connection while we were still sending
         pass
     return b"".join(parts)
 
@@ -57,7 +57,7 @@ def test_a_head_that_is_too_long_is_refused(head):
 def test_headers_behind_a_body_are_bounded_too():
     with Service(echo, ", max_header_bytes=4096") as service, connected(service) as client:
         client.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
-        try:  # more than is read before the connection is ended
+        try:  # more data than the server reads before it ends the connection
             client.sendall(b"1\r\nx\r\n0\r\nX-Long: " + b"x" * 1_000_000)
             client.shutdown(socket.SHUT_WR)
         except ConnectionError:
@@ -83,7 +83,7 @@ def test_a_head_that_does_not_come_ends_the_connection(said, answer):
         with connected(service) as client:
             client.sendall(said)
             assert everything(client)[:13] == answer
-        connection = service.connect()  # a connection at rest is another matter
+        connection = service.connect()  # an idle connection has another limit
         for body in (b"a", b"b"):
             connection.request("POST", "/", body)
             assert connection.getresponse().read() == body
@@ -94,7 +94,8 @@ def test_those_who_say_nothing_shut_nobody_out():
     with Service(echo, ", max_connections=4, max_connections_per_client=4") as service:
         silent = [connected(service) for _ in range(12)]
         assert service.ask(b"x")[:2] == (200, b"x")
-        assert [everything(client) for client in silent[:8]] == [b""] * 8  # they made room
+        # they were closed for newer connections
+        assert [everything(client) for client in silent[:8]] == [b""] * 8
         for client in silent:
             client.close()
 
@@ -173,7 +174,7 @@ def test_all_bodies_together_are_bounded():
         assert b"no room for the body" in answer
         go.set()
         thread.join()
-        # The bytes are given back when the session is over, not when the answer has gone.
+        # The bytes are released when the session is over, not when the answer has been sent.
         service.flow.stop()
     assert found == [200]
 

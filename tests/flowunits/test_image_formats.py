@@ -1,6 +1,6 @@
-"""The format of an image belongs to its array: units of one's own between any two image units.
+"""Tests that an image's format belongs to its array, with custom units between any two image units.
 
-The judge is OpenCV: it reads the PNG that the graph ends in, and red must be red.
+The reference is OpenCV, which reads the PNG at the end of the graph. Red must stay red.
 """
 
 from dataclasses import replace
@@ -81,7 +81,7 @@ NEXT = {
 
 
 def colours(graph, *units):
-    """Runs a graph over the red picture; returns red, green and blue in the answer's middle."""
+    """Runs a graph over the red picture; returns red, green and blue of the result's middle."""
     ends = "input [type=input] png [flowunit=image_encoder format=png] output [type=output]"
     with Flow(
         f"digraph {{ {ends} {graph} png -> output }}", units=[unit.SPEC for unit in units]
@@ -104,7 +104,7 @@ CELLS = [
     for own in OWN
     for pix_fmt in FORMATS
     for then in NEXT
-    if own is not resized or pix_fmt in ("bgr", "rgb", "gray")  # OpenCV resizes packed images
+    if own is not resized or pix_fmt in ("bgr", "rgb", "gray")  # OpenCV resizes packed images only
 ]
 
 

@@ -43,11 +43,11 @@ def test_a_picture_is_read_as_pillow_reads_it_and_refused_where_it_is_cut_off(wh
     if found.error is not None:
         is_wide = "values have more than 8 bits" in found.get_error_msg()
         assert expected is None or is_wide
-    elif expected is not None:  # else this Pillow does not read it: nobody judges
+    elif expected is not None:  # else this Pillow cannot read the picture, and no reference exists
         assert found.data.shape == expected.shape
         assert np.abs(found.data.astype(int) - expected).max() <= LOSSY
     whole = decode(picture)
-    for kept in (0.3, 0.6, 0.9):  # a part has all its pixels, or is refused
+    for kept in (0.3, 0.6, 0.9):  # a cut file has all its pixels, or is refused
         found = decode(picture[: int(len(picture) * kept)])
         if found.error is None:
             assert np.array_equal(found.data, whole.data)

@@ -34,7 +34,7 @@ READ_THROUGH_PROCESS = """digraph read {
 
 
 def picture(number, width=WIDTH, height=HEIGHT):
-    """Frame ``number``: a bright square that moves, on a ground that changes."""
+    """Returns frame ``number``: a bright square that moves over a changing background."""
     pixels = np.full((height, width, 3), 40, np.uint8)
     pixels[..., 0] = number * 3 % 256
     left = number * 2 % (width - 24)
@@ -73,7 +73,7 @@ def pass_on(packet: Buffer):
 
 
 def read(path, demux="", decode="", meta=None, graph=READ):
-    """The frames, and the texts of the errors, that come of an address."""
+    """Returns the frames and the texts of the errors that an address gives."""
     with modelflow.Flow(graph % (demux, decode), units=[pass_on]) as flow:
         stream = flow.create_stream_io()
         stream.send("input", Buffer(str(path), meta))

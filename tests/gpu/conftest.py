@@ -22,8 +22,8 @@ from tests.gpu.fake_cuda import FakeCuda
 
 torch = load_torch()
 
-# The mean over an image, of 255. Enlarging chroma by repetition alone gives 2.1 to 2.5 for ordinary
-# pictures, with another DCT 3.1 at quality 1.
+# The mean over an image, out of 255. Enlarging chroma by repetition alone gives 2.1 to 2.5 for
+# ordinary pictures, with another DCT 3.1 at quality 1.
 _NVJPEG_DIFFERENCE = 5.0
 
 
@@ -51,13 +51,13 @@ def decode_as_nvjpeg(encoded, is_gray, device):
 
 
 def jpeg_difference():
-    """The largest mean difference of two images; 0 where libjpeg-turbo stands for nvJPEG."""
+    """Returns the largest mean difference of two images; 0 if libjpeg-turbo replaces nvJPEG."""
     return _NVJPEG_DIFFERENCE if torch_as_cuda.has_gpu() else 0.0
 
 
 @pytest.fixture(autouse=True)
 def cuda(request, monkeypatch):
-    """The device ``cuda:0``."""
+    """Yields the device ``cuda:0``."""
     is_gpu = torch_as_cuda.has_gpu()
     if not is_gpu and request.node.get_closest_marker("cuda"):
         pytest.skip("needs a GPU")
@@ -81,12 +81,12 @@ def fake_cuda(cuda, monkeypatch):
 
 @pytest.fixture
 def memory(cuda):
-    """The memory of the device."""
+    """Returns the memory of the device."""
     return memory_of(cuda.kind)
 
 
 def made_up_picture(width, height, seed):
-    """BGR like a photograph's: large smooth fields of colour, edges, and a little noise."""
+    """Returns BGR like a photograph's: large smooth fields of colour, edges, and a little noise."""
     random = np.random.default_rng(seed)
     fields = random.integers(0, 256, (height // 24 + 2, width // 24 + 2, 3), np.uint8)
     pixels = cv2.resize(fields, (width, height), interpolation=cv2.INTER_CUBIC)
@@ -100,7 +100,7 @@ def made_up_picture(width, height, seed):
 
 @pytest.fixture(scope="session")
 def photo():
-    """A picture with odd sides: uint8 (201, 319, 3), BGR."""
+    """Returns a picture with odd sides: uint8 (201, 319, 3), BGR."""
     return made_up_picture(319, 201, 1)
 
 

@@ -1,4 +1,4 @@
-"""Memory that is short, and an end while kernels run."""
+"""Tests of low memory, and of an end while kernels run."""
 
 import gc
 from typing import ClassVar

@@ -35,7 +35,7 @@ def check_same(files, **options):
 
 @pytest.fixture
 def turned(photo, encode):
-    """A JPEG in each orientation that EXIF has."""
+    """Returns a JPEG in each orientation that EXIF has."""
     exif, found = PilImage.Exif(), []
     for orientation in range(1, 9):
         exif[0x0112] = orientation
@@ -45,7 +45,7 @@ def turned(photo, encode):
 
 @pytest.fixture
 def files(photo, other_photo, encode, turned):
-    """Encoded images of many kinds."""
+    """Returns encoded images of many kinds."""
     jpeg = encode(photo)
     others = [encode(other_photo, kind) for kind in ("PNG", "WEBP", "BMP")]
     odd = [
@@ -120,7 +120,7 @@ def test_only_the_guilty_item_of_a_batch_fails(photo, other_photo, encode, damag
     assert failed[:3] + failed[4:] == [False] * 6 + [True]
     for buffer, same in zip(found[:3], found[4:7], strict=True):
         np.testing.assert_array_equal(buffer.data, same.data)
-    # The hardware decoder may pass over damage inside the picture's data.
+    # The hardware decoder may ignore damage inside the picture's data.
     if not (torch_as_cuda.has_gpu() and damage is garbled):
         assert failed[3]
         assert found[3].get_error_msg() == decode([bad], "cpu")[0].get_error_msg()

@@ -11,7 +11,7 @@ torch = load_torch()
 
 @pytest.fixture
 def tensor(memory, cuda):
-    """A function: an array's values on the device."""
+    """Returns a function that copies an array's values to the device."""
     return lambda array: torch.from_numpy(array).to(memory.torch_device(cuda))
 
 

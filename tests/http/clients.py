@@ -74,7 +74,7 @@ def request(path="/", body=b"", *headers, method="POST", version="1.1"):
 
 
 def answer(client, method="POST"):
-    """Reads one answer: its status, its headers, its body."""
+    """Returns one reply: its status, its headers, its body."""
     head = b""
     while not head.endswith(b"\r\n\r\n"):
         part = client.recv(1)
@@ -91,7 +91,7 @@ def answer(client, method="POST"):
 
 
 def is_ended(client):
-    """Whether the other side has closed the connection."""
+    """Returns whether the other side has closed the connection."""
     with contextlib.suppress(ConnectionResetError):
         return client.recv(1) == b""
     return True

@@ -80,7 +80,7 @@ def test_what_works_on_a_request_is_told_that_who_asked_has_gone(end):
                 client.shutdown(end)
         assert handler.left.acquire(timeout=60)
         assert handler.gone == ["/held/1"]
-        handler.let_go("/held/1")  # too late: it is dropped
+        handler.let_go("/held/1")  # too late: the reply is dropped
         with connect() as client:
             client.sendall(request("/", b"y"))
             assert answer(client)[2] == b"y"
@@ -156,7 +156,7 @@ def test_a_client_that_does_not_take_its_answer_loses_the_connection():
         client.sendall(request("/held/0") + request("/held/1"))
         for _ in range(2):
             assert handler.came.acquire(timeout=60)
-        handler.let_go("/held/0", bytes(1 << 25))  # more than the system keeps of it
+        handler.let_go("/held/0", bytes(1 << 25))  # more than the system buffers
         assert handler.left.acquire(timeout=60)
         assert handler.gone == ["/held/1"]
 
@@ -170,7 +170,7 @@ def test_a_client_that_takes_its_answer_slowly_gets_all_of_it(headers):
         handler.let_go("/held", bytes(size))
         pause, taken = threading.Event(), 0
         while taken < size:
-            pause.wait(0.03)  # all of it takes longer than a connection may rest
+            pause.wait(0.03)  # in total, longer than a connection may be idle
             part = client.recv(1 << 18)
             assert part
             taken += len(part)

@@ -124,7 +124,7 @@ class Peer:
 
 
 class NoHeads(HeaderCache):
-    """Knows none."""
+    """A header cache that stores nothing."""
 
     def learn(self, *_):
         pass
@@ -211,7 +211,7 @@ def test_any_pieces_of_any_requests_mean_the_same_as_where_every_head_is_read(pi
         found = []
         for heads in (HeaderCache(), NoHeads()):
             peer = Peer(heads)
-            for message in MESSAGES:  # known from elsewhere, where they can be
+            for message in MESSAGES:  # already cached, if cacheable
                 other = Peer(heads)
                 other.send(message, message)
                 other.lose()
@@ -276,7 +276,7 @@ def test_a_connection_whose_request_is_answered_later_does_not_rest():
         peer.connection.data_received(message)
         other = Peer(limits=limits)
         other.send(message)
-        while not other.transport.is_closed:  # it has said nothing more for so long
+        while not other.transport.is_closed:  # idle for longer than the limit
             await asyncio.sleep(0)
         makes_room = peer.all.admit(Resting())
         is_closed = peer.transport.is_closed

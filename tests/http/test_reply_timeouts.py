@@ -1,4 +1,4 @@
-"""How long answers are waited for."""
+"""Tests of the time limits of replies."""
 
 import asyncio
 import time

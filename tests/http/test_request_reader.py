@@ -1,4 +1,4 @@
-"""Bytes to requests."""
+"""Tests of the parsing of bytes into requests."""
 
 import pytest
 
@@ -132,7 +132,7 @@ def test_what_is_sent_behind_the_last_request_of_a_connection_is_not_handled(is_
             assert handler.came.acquire(timeout=60)
             client.sendall(request("/held/behind"))
             client.sendall(b"this is no request\r\n\r\n")
-            with connect() as other:  # the loop has read all that before it answers this
+            with connect() as other:  # the loop has read all of that before it answers this
                 other.sendall(request("/"))
                 assert answer(other)[0] == 200
             assert list(handler.held) == ["/held/last"]
@@ -146,7 +146,7 @@ def test_what_is_sent_behind_the_last_request_of_a_connection_is_not_handled(is_
 @pytest.mark.parametrize("more", [["Host: x"], ["Host: y"], ["host: z", "HOST: x"]])
 def test_a_request_with_several_hosts_is_refused(more):
     with serving(handler := Echo()) as connect, connect() as client:
-        for _ in range(3):  # also where the head has come before
+        for _ in range(3):  # also if the head is cached
             client.sendall(request("/", b"x", *more))
             status, _, body = answer(client)
             assert (status, b"Host headers; expected one" in body) == (400, True)
@@ -180,6 +180,6 @@ class Told(Echo):
 )
 def test_an_absolute_target_is_its_path_at_its_host(target, expected):
     with serving(Told()) as connect, connect() as client:
-        for _ in range(3):  # also where the head has come before
+        for _ in range(3):  # also if the head is cached
             client.sendall(request(target, b""))
             assert answer(client)[2] == expected

@@ -1,4 +1,4 @@
-"""Connections that shake hands, on both event loops."""
+"""Tests of TLS handshakes, on both event loops."""
 
 import asyncio
 import contextlib

@@ -11,7 +11,7 @@ from modelflow.ipc.cause import Cause, cause_of
 
 
 class OwnError(KeyError):
-    """A user's, which wants more than a text."""
+    """A user's exception, whose constructor needs more than a text."""
 
     def __init__(self, one, two):
         super().__init__(f"{one}, {two}")

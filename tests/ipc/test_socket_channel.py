@@ -1,4 +1,4 @@
-"""Messages by a socket, whose sides know each other."""
+"""Tests of messages over a socket whose sides have authenticated each other."""
 
 import contextlib
 import socket
@@ -18,7 +18,7 @@ SECONDS = 60.0
 
 @contextlib.contextmanager
 def sides():
-    """Two sides of a connection of this process."""
+    """Yields the two sides of a connection of this process."""
     with (
         socket.create_server(("127.0.0.1", 0)) as listener,
         socket.create_connection(listener.getsockname()) as one,
@@ -65,7 +65,7 @@ def test_more_arrays_than_one_call_of_the_system_takes_cross_and_large_ones_do()
     np.testing.assert_array_equal(found["large"], large)
     np.testing.assert_array_equal(found["turned"], large[:, ::-1])
     assert found["none"].shape == (0, 400, 400, 3)
-    found["large"][:] = 0  # it is its own
+    found["large"][:] = 0  # the memory belongs to the receiver
 
 
 def test_a_message_that_stops_half_way_is_the_end():
@@ -101,7 +101,7 @@ def test_an_end_is_seen_before_anything_is_sent():
         assert one.has_ended()
 
 
-# -- who is at the other side ---------------------------------------------------------------------
+# -- authentication of the other side ------------------------------------------------------------
 
 
 def answered(knock, key=KEY, timeout=SECONDS):

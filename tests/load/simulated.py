@@ -80,7 +80,7 @@ class Standing(Answering):
 
 
 class OneByOne(Answering):
-    """A server with one worker: requests wait for each other."""
+    """A server with one worker, in which requests wait for each other."""
 
     def __init__(self, clock, service):
         super().__init__(clock, service)

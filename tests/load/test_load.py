@@ -43,7 +43,7 @@ def test_a_rate_is_sent_when_it_is_due_and_warm_up_does_not_count(clock):
 def test_latency_counts_from_when_a_request_was_due_though_the_target_stood_still(clock):
     found = run(Standing(clock, at=102.0), constant(), clock=clock)
     assert found.outcomes == {"ok": 500}
-    # A hundred requests were due in that second, and sent behind it: 1.001 s, 0.991 s, ...
+    # A hundred requests were due in that second, and sent after it: 1.001 s, 0.991 s, ...
     held = [seconds for seconds in found.latency.seconds if seconds > 0.0015]
     assert held == pytest.approx([0.001 + number / 100 for number in range(1, 101)])
     assert found.late.max == pytest.approx(0.99)
@@ -79,7 +79,7 @@ def test_what_the_target_has_no_room_for_is_sent_when_it_has(clock):
         attempt.due for attempt in target.submitted
     )
     assert found.latency.max == pytest.approx(100 / 50 + 0.1 - 1.0, abs=0.1)  # 50 a second
-    assert found.late.max == pytest.approx(0.0, abs=1e-9)  # the sender was there
+    assert found.late.max == pytest.approx(0.0, abs=1e-9)  # the sender was on time
 
 
 def test_a_request_without_an_answer_is_given_up_and_its_late_answer_ignored(clock):
@@ -144,7 +144,7 @@ def test_a_number_of_requests_is_an_end(clock, how):
     target = Answering(clock, 0.01)
     found = run(target, options, clock=clock)
     assert found.outcomes == {"ok": 50}
-    assert len(target.submitted) > 50  # those of the warm-up
+    assert len(target.submitted) > 50  # the requests of the warm-up
     assert found.seconds == pytest.approx(clock.now() - 100.5)
     assert found.is_whole
 

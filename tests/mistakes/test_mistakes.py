@@ -68,12 +68,12 @@ TABLE = tomllib.loads((Path(__file__).parent / "mistakes.toml").read_text())["mi
 GPU = 8
 """The number of the mistake that is no mistake on a machine with a GPU."""
 
-# Lines that answer a good part of a command, not the mistake in it.
+# Lines about a valid part of a command, not about the mistake.
 _OTHER = ("advice: ", "{", "Usage: ", "Try 'modelflow", "note: large values", "g.toml: ok: ")
 
 
 def model(opset=13):
-    """A network that flattens (3, 4, 4)."""
+    """Returns a network that flattens (3, 4, 4)."""
     onnx = pytest.importorskip("onnx")
     node = onnx.helper.make_node("Flatten", ["x"], ["y"])
     ends = [
@@ -145,7 +145,7 @@ def answer(words, folder, monkeypatch, capsys):
     """Runs a command, or a program, here; returns its output and its exit code."""
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
-    handlers, logging.root.handlers = logging.root.handlers, []  # as in a process of its own
+    handlers, logging.root.handlers = logging.root.handlers, []  # as in a separate process
     code: object = 0
     try:
         if words[0] == "modelflow":
@@ -161,13 +161,13 @@ def answer(words, folder, monkeypatch, capsys):
 
 
 def answer_of_process(words, folder):
-    """Runs a command in a process of its own, which has loaded nothing yet."""
+    """Runs a command in a separate process, which has loaded nothing yet."""
     done = programs.run([sys.executable, "-m", *words], cwd=folder, text=True)
     return done.stdout + done.stderr, done.returncode
 
 
 def told(said):
-    """The lines that tell of the mistake; units open side by side, in any order."""
+    """Returns the lines about the mistake, sorted where units open concurrently in any order."""
     lines = said.splitlines()
     found = [line for line in lines if not line.startswith(_OTHER) and ", 1 error, " not in line]
     return sorted(re.sub(r"(ONNX Runtime) .*", r"\1 ...", line) for line in found if line)

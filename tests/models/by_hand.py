@@ -59,7 +59,7 @@ def with_tensorflow(path, kind):
     function = loaded.signatures[kind.signature or "serving_default"]
 
     def run(inputs):
-        _ = loaded  # its variables live as long as it does
+        _ = loaded  # its variables live as long as the loaded model
         tensors = {name: tf.constant(value) for name, value in inputs.items()}
         return {name: value.numpy() for name, value in function(**tensors).items()}
 

@@ -20,7 +20,7 @@ from tests.models.kind import ENGINES, Kind
 from tests.serve.grpc.stub import stub
 
 PACKAGES = ("grpc", "ml_dtypes", "onnx", "onnxruntime", "tensorflow", "torch")
-# The table is of all engines: without one of them there is none.
+# The table covers all engines, so the tests need all of them.
 collect_ignore_glob = [] if all(map(importlib.util.find_spec, PACKAGES)) else ["test_*.py"]
 
 BATCHING = """
@@ -81,7 +81,7 @@ class Cell:
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """Installs the plug-in as pip does, as far as entry points are concerned; gives the folder."""
+    """Installs the plug-in's entry points as pip does; returns the folder."""
     folder = tmp_path_factory.mktemp("installed")
     info = folder / "kinds-1.0.dist-info"
     info.mkdir()
@@ -112,7 +112,7 @@ def cells(installed, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def environment(installed):
-    """That of a program that has the plug-in."""
+    """Returns the environment of a program that has the plug-in."""
     places = [str(installed), str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places))}
 

@@ -1,4 +1,4 @@
-"""The ways in: each gives a function that asks for one row, as a client of its own would."""
+"""The ways to call a model: each gives a function that sends one row, like one client."""
 
 import base64
 import contextlib
@@ -35,7 +35,7 @@ NUMPY = {datatype: name for name, datatype in DATATYPES.items()}
 
 
 class RefusedError(Exception):
-    """A server's answer that is none."""
+    """An error reply of a server."""
 
 
 # -- in the program -------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ def save(path, value, port):
 
 
 def of_run(value):
-    """Bytes stand in a line with their number, and as text where they are some."""
+    """Decodes bytes, which a line shows as text if possible, and else by number."""
     if not isinstance(value, dict):
         return value
     return value["text"] if "text" in value else {"b64": value["base64"]}
@@ -132,7 +132,7 @@ def of_run(value):
 
 
 def predict(server, cell, row):
-    """Asks over TensorFlow Serving's REST: by rows where each port has a row, else by columns."""
+    """Calls TensorFlow Serving's REST: by rows if each port has a row, else by columns."""
     kind = cell.kind
     is_row = all(port.is_batched for port in (*kind.inputs.values(), *kind.outputs.values()))
     if is_row:
@@ -190,7 +190,7 @@ def read(value, port, before=0):
 
 
 def infer(server, cell, row):
-    """Asks over Open Inference's REST, with binary tensors."""
+    """Calls Open Inference's REST, with binary tensors."""
     tensors, raws = tensors_of(cell.kind, row)
     for tensor, raw in zip(tensors, raws, strict=True):
         tensor["parameters"] = {"binary_data_size": len(raw)}
@@ -212,7 +212,7 @@ def infer(server, cell, row):
 
 
 def tensors_of(kind, row):
-    """The inputs as Open Inference describes them, and their bytes."""
+    """Returns the descriptions of the inputs in Open Inference's form, and their bytes."""
     arrays = {name: batch(kind, row, name) for name in kind.inputs}
     tensors = [
         {"name": name, "datatype": DATATYPES[array.dtype.name], "shape": list(array.shape)}
@@ -240,7 +240,7 @@ def array_of(raw, datatype, shape):
 
 
 def grpc_predict(server, cell, row):
-    """Asks over TensorFlow Serving's gRPC; TensorFlow itself writes and reads the tensors."""
+    """Calls TensorFlow Serving's gRPC; TensorFlow itself writes and reads the tensors."""
     tf = tensorflow()
     message = TF_SERVING["tensorflow.serving.PredictRequest"]()
     message.model_spec.name, message.model_spec.signature_name = cell.name, cell.kind.signature
@@ -256,7 +256,7 @@ def grpc_predict(server, cell, row):
 
 
 def grpc_infer(server, cell, row):
-    """Asks over Open Inference's gRPC."""
+    """Calls Open Inference's gRPC."""
     tensors, raws = tensors_of(cell.kind, row)
     message = OPEN_INFERENCE["inference.ModelInferRequest"](model_name=cell.name, inputs=tensors)
     message.raw_input_contents.extend(raws)
@@ -276,7 +276,7 @@ SERVED = {
 
 
 def calls_of(server, cell):
-    """Returns the largest batch that a served model has run."""
+    """Returns the size of the largest batch that a served model has run."""
     _, _, text = send(server, "GET", f"/v2/models/{cell.name}/stats")
     (stats,) = json.loads(text)["model_stats"]
     return max(int(one["batch_size"]) for one in stats["batch_stats"])

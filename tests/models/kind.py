@@ -63,7 +63,7 @@ class Kind:
     is_joined: bool = True
 
     def is_had_by(self, engine: str) -> bool:
-        """Tells whether an engine has such models."""
+        """Returns whether an engine has such models."""
         body = getattr(self, engine.split()[0].replace("-", "_"))
         return body is not None and engine not in self.without
 

@@ -95,7 +95,7 @@ class OwnBuffer(nn.Module):
 
 
 class OwnArray:
-    """The same of NumPy."""
+    """The same module with memory of NumPy."""
 
     def __init__(self):
         self.memory = np.zeros((4, 3), np.float32)

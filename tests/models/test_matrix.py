@@ -1,6 +1,6 @@
-"""Every kind of model, in every engine, by every way in, alone and in batches with others.
+"""Tests of every kind of model, in every engine, by every way, alone and in batches with others.
 
-The judge is the engine called by hand with one row.
+The reference is the engine, called by hand with one row.
 """
 
 import threading
@@ -21,7 +21,7 @@ HAD = [(engine, name) for engine in ENGINES for name in KINDS if KINDS[name].is_
 
 
 def by_submitter(entrances):
-    """Has a test run for each engine, kind and way in, in each manner."""
+    """Parametrizes a test by engine, kind, way and manner."""
     return pytest.mark.parametrize(
         ("engine", "name", "way", "how"),
         [
@@ -35,7 +35,7 @@ def by_submitter(entrances):
 
 
 def hows(engine, name, way):
-    """How a cell is asked; a request of no rows is for files that say shapes, and says its own."""
+    """Returns the manners for a cell; a request without rows needs a file with shapes."""
     is_empty = way in SERVED and way != "predict" and name in ("dict", "many types")
     is_empty = is_empty and engine in ("onnx", "tensorflow", "torch export")
     return ("alone", "with others", *(["no rows"] if is_empty else []))
@@ -73,7 +73,7 @@ def test_a_client_is_answered_as_by_the_engine_itself(
 
 @pytest.mark.parametrize(
     ("engine", "name"),
-    [  # of the element types those of "many types": JSON lines have no NaN
+    [  # of the element types, those of "many types": JSON lines have no NaN
         (engine, name)
         for engine, name in HAD
         if name not in DTYPES and "run" not in KINDS[name].without

@@ -47,7 +47,7 @@ def test_off_joins_only_what_bears_a_name():
         {"queue_policy": "reject"},
         {"batch_timeout_ms": 1.0},
         {"split_size": 1},
-        {"batch_size": 3},  # other than its neighbours'
+        {"batch_size": 3},  # differs from its neighbours'
         {"cpu_affinity": "0"},
     ],
     ids=lambda own: next(iter(own)),

@@ -30,7 +30,7 @@ UNITS = [
 
 
 def graph_of(edges, **placed):
-    """A graph of nodes named after their units (``plain``, ``plain_2``), some of them placed."""
+    """Returns a graph of nodes named after their units (``plain``, ``plain_2``), some placed."""
     names = dict.fromkeys(
         end.partition(":")[0].strip() for edge in edges.split(";") for end in edge.split("->")
     )

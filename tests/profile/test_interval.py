@@ -94,7 +94,7 @@ def test_littles_law_holds_of_a_load_that_stays_the_same(inside):
     )
     with Running(graph, clock=clock, is_inline=True) as flow:
         sessions = deque(flow.session() for _ in range(inside))
-        for step in range(inside):  # till those are gone that have all begun at once
+        for step in range(inside):  # until the requests that began at the same time have ended
             clock.advance(took[step % 3])
             turn(sessions, flow)
         before = flow.scheduler.statistics()
@@ -111,6 +111,6 @@ def test_littles_law_holds_of_a_load_that_stays_the_same(inside):
 
 
 def turn(sessions, flow):
-    """Has the oldest request answered, and begins another."""
+    """Makes the oldest request end, and begins another."""
     assert sessions.popleft().exchange({"input": (1,)}, None)
     sessions.append(flow.session())

@@ -29,7 +29,7 @@ def events(path):
 
 
 def rich_graph():
-    """Two fused nodes, a stream of parts, a loop, a unit in a process of its own."""
+    """Returns a graph with two fused nodes, a stream of parts, a loop, and a process unit."""
 
     def odd_fails(value):
         if value % 2:
@@ -84,7 +84,7 @@ def test_perfetto_finds_every_call_and_every_step_of_a_sampled_request(tmp_path)
                 failures += 1
         stream = flow.create_stream_io()
         stream.send("input", 2)
-        while flow.stats()["expand"].batches < 7:  # it has come that far
+        while flow.stats()["expand"].batches < 7:  # the flow has reached this point
             pass
         stream.cancel()
         with pytest.raises(Cancelled):

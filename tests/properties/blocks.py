@@ -74,7 +74,7 @@ class Chain:
 
 @dataclass
 class Join:
-    """Two ways that carry the same streams end in one node."""
+    """Two paths with the same streams that end in one node."""
 
     settings: dict[str, Any]
     name: str = ""
@@ -120,7 +120,7 @@ class Fork:
 
 @dataclass
 class Split:
-    """A unit with two outputs, whose ways meet."""
+    """A unit with two outputs, whose paths meet."""
 
     is_passing: bool
     left: Chain

@@ -39,7 +39,7 @@ class Client:
         self.on_sent = on_sent
         self.outputs = {name: [] for name in stream.outputs}
         self.failures = []
-        self.is_cut_off = False  # the flow has ended before the session did
+        self.is_cut_off = False  # whether the flow ended before the session
         self._has_ended = {name: threading.Event() for name in stream.outputs}
         jobs = [lambda name=name: self.read(name) for name in self.outputs]
         if columns is not None:

@@ -2,7 +2,7 @@
 
 __all__ = ["check_figures"]
 
-# The clocks are read one after the other: so many seconds a worker may be missing, or too many.
+# The clocks are read one after the other, so a worker's sum may differ by this many seconds.
 SLACK = 0.005
 
 
@@ -23,7 +23,7 @@ def check_figures(scheduler):
             name,
             node.service,
             node.batch_sizes,
-        )  # short ones count for sixteen
+        )  # a sampled short call counts for sixteen
         assert sum(node.failures.values()) == node.errors, (name, node.failures, node.errors)
         assert node.errors <= node.buffers, name
         if node.closed:

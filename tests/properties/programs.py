@@ -105,7 +105,7 @@ def _settings(draw):
     }
 
 
-# Of normal units: sessions take turns.
+# For normal units, whose sessions alternate.
 _split = st.sampled_from([{}, {}, {"split_size": 1}])
 _fails = st.sampled_from([0, 0, 0, 5, 11])
 _writes = st.sampled_from(["", "input", "output"])

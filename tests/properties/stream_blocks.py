@@ -1,4 +1,4 @@
-"""The blocks that work on whole streams: they make streams, end them, or keep a state by stream."""
+"""The blocks that work on whole streams: they make or end streams, or keep a state per stream."""
 
 from dataclasses import dataclass, replace
 from typing import Any

@@ -44,7 +44,7 @@ def quiet():
 
 
 def source_streams(flow):
-    """The sessions of the sources, in the order of the graph."""
+    """Returns the sessions of the sources, in the order of the graph."""
     return [
         StreamIO(flow.scheduler, session, is_owner=False)
         for session in flow.scheduler.sources.values()
@@ -52,7 +52,7 @@ def source_streams(flow):
 
 
 def nothing_is_left(flow):
-    """Checks that a flow whose sessions are over keeps nothing of them."""
+    """Checks that a flow keeps nothing of finished sessions."""
     assert flow.scheduler.count_held() == {}
     check_figures(flow.scheduler)
     in_flight = flow.scheduler._wiring._in_flight

@@ -48,7 +48,7 @@ def with_placements(graph, found, terms):
 
 
 class Placed:
-    """A program whose graph has its parts elsewhere."""
+    """A program whose graph has parts in replicas."""
 
     def __init__(self, program, front):
         self._program = program

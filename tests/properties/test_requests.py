@@ -1,4 +1,4 @@
-"""Requests through random graphs of normal units: each is told once, of its own answer."""
+"""Tests of requests through random graphs of normal units: one notification each."""
 
 import threading
 from collections import Counter
@@ -42,7 +42,7 @@ def expected(number, steps):
 
 @st.composite
 def graphs(draw):
-    """A graph's text; how many steps lie before each output."""
+    """Draws a graph's text, and the number of steps before each output."""
     count = draw(st.integers(1, 3))
     lines, outputs = ["input [type=input]"], {}
     before = "input"

@@ -70,7 +70,7 @@ def low(value):
 
 
 def kept(value, new):
-    """``new`` with the loops' digits of ``value``."""
+    """Returns ``new`` with the loops' digits of ``value``."""
     return value - value % DIGIT + new % LOW
 
 
@@ -90,11 +90,11 @@ def plain(buffer: Buffer):
     if buffer.error is None:
         return buffer.data, buffer.meta
     error = buffer.error
-    if error.__cause__ is None:  # it comes from elsewhere: as its text alone
+    if error.__cause__ is None:  # an error from another process has only its text
         return Bad(error.node, error.message.partition(": ")[2])
     return Bad(error.node, str(error.__cause__))
 
 
 def plain_row(row):
-    """The same of a row."""
+    """Returns the same form of a row."""
     return row.value if row.is_bad else (row.value, dict(row.meta))

@@ -19,7 +19,7 @@ def machines():
 
 @contextlib.contextmanager
 def begun(address):
-    """A cluster of one machine."""
+    """Yields a cluster of one machine."""
     from ray.cluster_utils import Cluster
 
     with pytest.MonkeyPatch.context() as patch:

@@ -18,7 +18,7 @@ from tests.serve.processes.server_processes import wait_until_ended
 
 
 def process_of(cluster):
-    """The number of the client's process."""
+    """Returns the id of the client's process."""
     return cluster._client.ask("process")
 
 

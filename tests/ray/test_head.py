@@ -21,7 +21,7 @@ LOCAL = """digraph local {
 
 @pytest.fixture
 def alone():
-    """A cluster of one machine whose head may be killed."""
+    """Yields a cluster of one machine whose head may be killed."""
     pytest.importorskip("ray")
     with begun("127.0.0.8") as made:
         yield made

@@ -1,4 +1,4 @@
-"""Servers on a cluster, with clients: replaced under load, each on a machine of its own."""
+"""Tests of servers on a cluster, with clients: replaced under load, each on its own machine."""
 
 import http.client
 import itertools
@@ -41,7 +41,7 @@ class Balanced(threading.Thread):
                 if connection is None or connection.sock is None:
                     connection = open_[address] = http.client.HTTPConnection(address, timeout=LONG)
                     connection.connect()
-            except ConnectionRefusedError:  # it was accepted by nobody
+            except ConnectionRefusedError:  # no server accepted the connection
                 open_.pop(address, None)
                 continue
             try:
@@ -152,7 +152,7 @@ def test_servers_of_one_port_are_on_machines_of_their_own_and_are_replaced_until
 ):
     command = [sys.executable, "-m", "modelflow", "ray", "serve", archive.name, "--cpus", "0.1"]
     command += ["--address", machines.address, "--replicas", "2", "--drain-delay", "0"]
-    with socket.socket() as taken:  # a port that was free on all of them a moment ago
+    with socket.socket() as taken:  # a port that was free a moment ago
         taken.bind(("0.0.0.0", 0))
         port = taken.getsockname()[1]
     command += ["--http", f"machine:{port}"]

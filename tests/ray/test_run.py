@@ -110,7 +110,7 @@ def folder(tmp_path):
 
 
 def written(folder, edges):
-    """A file with the graph of some edges."""
+    """Writes a file with a graph of these edges."""
     names = set(re.findall(r"\w+", re.sub(r":\w+", "", edges)))
     nodes = {name: re.sub(r"_\d$", "", name) for name in sorted(names)}
     told = [
@@ -141,7 +141,7 @@ def ran(folder, *words):
 
 
 def plain(line):
-    """A line without the place in the code, which is told from where the flow runs."""
+    """Returns a line without the position in the code, which depends on the process."""
     line.get("error", {}).pop("where", None)
     return line
 

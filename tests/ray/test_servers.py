@@ -1,4 +1,4 @@
-"""The servers of a cluster, as fakes."""
+"""Tests of a cluster's servers, with stand-ins."""
 
 import threading
 
@@ -50,7 +50,7 @@ class Kept:
 
     def __init__(self, least=1, most=1, failures=()):
         self.made, self.failures, self.said = [], list(failures), []
-        self.known_to_leave = {}  # by the number of one that is made: which others are to leave
+        self.known_to_leave = {}  # by the number of a new server: which others are to leave
         self.heard = threading.Condition()
         self.servers = Servers(self._make, (least, most), self._say)
 
@@ -151,7 +151,7 @@ def test_there_is_one_less_also_where_a_row_waits_now_and_then():
         kept.servers.look()
     kept.until_said("server 2 answers at http://2")
     for turn in range(60):
-        kept.made[0].rows = 3 if turn % 5 == 0 else 0  # fewer than one on average
+        kept.made[0].rows = 3 if turn % 5 == 0 else 0  # fewer than one row on average
         kept.servers.look()
     kept.until_said("server 2 has ended")
     kept.servers.stop()

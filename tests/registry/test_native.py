@@ -1,4 +1,4 @@
-"""Units in dynamic libraries: built by a compiler here, and called."""
+"""Tests of units in dynamic libraries, which a compiler builds here."""
 
 import dataclasses
 import sys

@@ -68,5 +68,5 @@ class LocalEngine(PlacementEngine):
 
 
 def figures_of(engine):
-    """The figures of an engine's pools, by the names of their placements."""
+    """Returns the figures of an engine's pools, by the names of their placements."""
     return {pool.placement.name: pool.figures() for pool in engine._pools}

@@ -95,7 +95,7 @@ def pool_of(made, replicas=(1, 1), *, in_flight=2, clock=None, **terms):
 
 
 def opened(pool):
-    """A user of the pool, whose replicas are ready."""
+    """Returns a user of the pool, whose replicas are ready."""
     user = pool.join("part")
     pool.wait(user)
     return user
@@ -336,7 +336,7 @@ def test_who_joins_between_two_tries_waits_for_the_next_one():
     made.failures.append(OSError("no room"))
     made[0].kill()
     waiting = called(pool, first)
-    clock.until_deadline(clock.now() + 0.5)  # it has failed, and pauses
+    clock.until_deadline(clock.now() + 0.5)  # the replica has failed, and the pool pauses
     late = pool.join()
     pause = threading.Thread(target=clock.advance, args=(0.5,), name="modelflow/test/pause")
     pause.start()

@@ -29,7 +29,7 @@ def risky(value, *, notes: str = ""):
         os.kill(os.getpid(), signal.SIGKILL)
     if value == -2:
         os.kill(os.getpid(), signal.SIGSTOP)
-        select.select([], [], [])  # another thread may be the one that stops first
+        select.select([], [], [])  # SIGSTOP may stop another thread first
     if value == -3:
         raise ValueError(f"refuses {value}")
     if value == -5:
@@ -116,7 +116,7 @@ def tail(value):
 
 @flowunit
 def slow(value):
-    """Takes its time, a row after the other."""
+    """Sleeps for each row."""
     time.sleep(0.2)
     return value
 

@@ -37,12 +37,12 @@ class FakeClock(Clock):
         return self._now < deadline
 
     def until_waiting(self, count=1, timeout=60):
-        """Returns when ``count`` threads wait without a limit (for a lock's owner to let go)."""
+        """Returns when ``count`` threads wait without a limit, for example for a lock."""
         with self._lock:
             assert self._lock.wait_for(lambda: self._waiting >= count, timeout)
 
     def until_sleeping(self, count=1, timeout=60):
-        """Returns when ``count`` threads wait for a time."""
+        """Returns when ``count`` threads wait with a limit."""
         with self._lock:
             assert self._lock.wait_for(lambda: len(self._sleepers) >= count, timeout)
 

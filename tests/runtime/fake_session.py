@@ -2,7 +2,7 @@
 
 
 class FakeProgress:
-    """How far a session has come, where nothing has."""
+    """A stand-in for a session's progress, without any progress."""
 
     def __init__(self):
         self.unread = 0

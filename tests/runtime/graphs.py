@@ -25,7 +25,7 @@ class Forward(FlowUnit):
 
 
 def spec_of(make=Forward, *, name="forward", inputs=("in",), outputs=("out",), **more):
-    """A spec whose instances come from ``make()``."""
+    """Returns a spec whose ``make()`` makes the instances."""
     return FlowUnitSpec(
         name=name,
         devices={"cpu": make},
@@ -36,7 +36,7 @@ def spec_of(make=Forward, *, name="forward", inputs=("in",), outputs=("out",), *
 
 
 def per_item(function, **more):
-    """A spec that maps ``function`` over the data of its input."""
+    """Returns a spec that maps ``function`` over the data of its input."""
 
     class Map(FlowUnit):
         def process(self, ctx):
@@ -46,7 +46,7 @@ def per_item(function, **more):
 
 
 def graph_of(nodes, edges, *, max_in_flight=None, name="test", fuse="off"):
-    """A graph: ``nodes`` maps names to "input", "output", a spec or (spec, settings)."""
+    """Returns a graph from ``nodes``: name -> "input", "output", a spec or (spec, settings)."""
     found = {}
     for node, what in nodes.items():
         if what in ("input", "output"):
@@ -72,7 +72,7 @@ def graph_of(nodes, edges, *, max_in_flight=None, name="test", fuse="off"):
 
 
 def chain(*specs, **more):
-    """input -> unit 0 -> unit 1 ... -> output."""
+    """Returns the graph input -> unit 0 -> unit 1 ... -> output."""
     names = [f"n{i}" for i in range(len(specs))]
     nodes = {"input": "input", **dict(zip(names, specs, strict=True)), "output": "output"}
     order = list(nodes)
@@ -85,7 +85,7 @@ def _end(nodes, text, side):
 
 
 class Running:
-    """A started scheduler, stopped at the end of the block."""
+    """A scheduler that runs during the block."""
 
     def __init__(self, graph, **options):
         self.scheduler = Scheduler(make_plan(graph), SchedulerOptions(**options))
@@ -132,6 +132,6 @@ def results_of(graph, *values, port="input", **options):
 
 
 def fed_by_a_source(**more):
-    """An inline scheduler with one source, which feeds the output."""
+    """Returns an inline scheduler with one source, which feeds the output."""
     nodes = {"source": unit_of(None, inputs=()), "output": "output"}
     return Running(graph_of(nodes, ["source -> output"]), is_inline=True, **more).scheduler

@@ -11,7 +11,7 @@ _here = threading.local()
 
 
 def _locks():
-    """The locks that the calling thread holds; in their order, as each was taken in its turn."""
+    """Returns the locks that the calling thread holds, in the order of their acquisition."""
     try:
         return _here.locks
     except AttributeError:
@@ -20,12 +20,12 @@ def _locks():
 
 
 def held():
-    """The names of the locks that the calling thread holds."""
+    """Returns the names of the locks that the calling thread holds."""
     return [lock.name for lock in _locks()]
 
 
 class OrderedLock:
-    """A lock that is only taken by a thread whose other locks stand earlier in `ORDER`."""
+    """A lock that a thread takes only if all its other locks are earlier in `ORDER`."""
 
     def __init__(self, name, violations):
         self.name = name

@@ -13,7 +13,7 @@ from modelflow.image import Box
 
 @flowunit
 def plus_one(array, *, by: int = 1):
-    """Adds."""
+    """Adds ``by`` to the values."""
     return array + by
 
 
@@ -23,7 +23,7 @@ async def _later(value):
 
 @flowunit
 def awaits_nothing(value):
-    """Gives a coroutine."""
+    """Returns a coroutine."""
     return _later(value)
 
 
@@ -35,7 +35,7 @@ def process_id(value):
 
 @flowunit
 def picky(value):
-    """Refuses some, ends its process for others."""
+    """Refuses some values, and ends its process for others."""
     if value == "bad":
         message = "no good"
         raise ValueError(message)
@@ -72,7 +72,7 @@ def _end(how):
 
 
 class Odd(Exception):  # noqa: N818
-    """Cannot be made from its arguments alone."""
+    """An exception that its arguments alone cannot recreate."""
 
     def __init__(self, one, two):
         super().__init__(f"{one} and {two}")
@@ -86,14 +86,14 @@ def raises_odd(value):
 
 @dataclass(frozen=True)
 class Options:
-    """Options."""
+    """Options of a unit."""
 
     folder: str = option("", help="Where to note what happens.")
     is_failing: bool = option(False, help="Fail in open.")
 
 
 class Noting(FlowUnit):
-    """Notes its life in files; gives meta, errors and other objects."""
+    """Records its calls in files; emits meta, errors and other objects."""
 
     def open(self, config):
         self._folder = config.folder
@@ -188,7 +188,7 @@ HANGS_IN_OPEN = FlowUnitSpec(
 
 
 class HangsInClose(FlowUnit):
-    """Does not come back from ``close``."""
+    """Hangs in ``close``."""
 
     def process(self, ctx: Context) -> None:
         ctx.emit([os.getpid() for _ in ctx.input()])

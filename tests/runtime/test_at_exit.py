@@ -33,7 +33,7 @@ def flow(**more):
     return Flow(G, units=[u], **more)
 
 """
-# A program that hangs is ended by this, and the test fails.
+# The limit after which a hanging program is ended, and the test fails.
 LIMIT = 120.0
 
 

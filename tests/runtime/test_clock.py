@@ -1,4 +1,4 @@
-"""The clock that waits go by."""
+"""Tests of the clock of waits."""
 
 import threading
 

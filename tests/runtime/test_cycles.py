@@ -1,4 +1,4 @@
-"""Sessions that are over are gone: they wait for no collector of cycles."""
+"""Tests that finished sessions are freed without the collector of cycles."""
 
 import gc
 import weakref

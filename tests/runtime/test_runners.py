@@ -187,7 +187,7 @@ def test_behind_the_end_nobody_is_started_any_more():
     assert opened == []
 
 
-# -- a unit that asks its own flow ---------------------------------------------------------------
+# -- a unit that calls its own flow --------------------------------------------------------------
 
 
 async def gathered(answers):

@@ -189,7 +189,7 @@ def test_results_that_nobody_receives_hold_send_back_and_say_so():
             stream.send("input", i)
         with pytest.raises(TimeoutError, match=r"10 buffers of session .* have not been received"):
             stream.send("input", 10, timeout=0)
-        assert flow.infer(1).data == 2  # nobody else is held back
+        assert flow.infer(1).data == 2  # other sessions are not blocked
         assert stream.recv().data == 1
         stream.send("input", 10, timeout=60)
 

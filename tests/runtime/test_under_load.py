@@ -1,4 +1,4 @@
-"""Much at once, and much that goes wrong: nothing hangs, nothing is lost, nothing is kept."""
+"""Tests under load and errors: nothing hangs, nothing is lost, nothing is kept."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Threads and callbacks that wait for one thing."""
+"""Tests of threads and callbacks that wait for one condition."""
 
 import threading
 
@@ -89,7 +89,7 @@ def test_a_callback_that_was_taken_back_is_not_called(box):
 
     box.add(call)
     box.waiting.remove(call)
-    box.waiting.remove(call)  # whose it is not any more
+    box.waiting.remove(call)  # the callback is no longer registered
     box.wake()
     assert calls == []
 

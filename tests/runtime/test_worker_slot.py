@@ -37,7 +37,7 @@ def noting(threads, **members):
 
 
 def alone(spec):
-    """A node with one worker."""
+    """Returns a graph of one node with one worker."""
     return spec, {"threads": 1}
 
 
@@ -272,7 +272,7 @@ def test_a_unit_is_closed_only_when_the_caller_that_runs_it_has_come_back():
     stage = next(iter(flow.scheduler._wiring.stages.values()))
     with stage.inbox._lock:
         closed = stage.inbox._is_closed
-    while not closed:  # it is the stop's first step, and waits for nobody
+    while not closed:  # the first step of the stop, which waits for no thread
         with stage.inbox._lock:
             closed = stage.inbox._is_closed
     assert events == []
@@ -362,7 +362,7 @@ def test_a_unit_that_hangs_on_another_stages_thread_is_the_one_that_is_named():
         thread.join(60)
     nodes = {error.node for error in caught.value.exceptions}
     assert nodes == {"n1"}
-    assert "threading.py" in str(caught.value.exceptions[0])  # where the borrowed thread is
+    assert "threading.py" in str(caught.value.exceptions[0])  # the position of the borrowed thread
 
 
 def test_a_stage_whose_calls_others_make_is_held_up_by_a_full_queue_behind_it():
@@ -408,7 +408,7 @@ def test_a_stage_whose_calls_others_make_is_held_up_by_a_full_queue_behind_it():
         taken = called["n1"] - 3
         gate.set()
         assert [stream.recv("output").data for _ in rows] == list(rows)
-    assert taken == 2  # one is being worked on, one fills the queue
+    assert taken == 2  # a row is in its call, and another fills the queue
 
 
 def test_a_fault_of_the_runtime_on_a_thread_with_anothers_seat_ends_both(monkeypatch):
@@ -446,7 +446,7 @@ def test_a_unit_that_hangs_on_its_own_thread_after_others_have_called_it_is_foun
         other.send("input", "hang")
         assert inside.wait(60)
         (worker,) = flow.scheduler._workers
-        assert "in wait" in worker.position()  # this one is in `position`
+        assert "in wait" in worker.position()  # this thread is in `position`
         release.set()
         other.recv("output")
     flow.scheduler.stop()
@@ -592,7 +592,7 @@ def test_seats_that_nobody_goes_on_with_are_given_back():
     box.append(0, [row()], handoff)
     handoff.give_back()
     assert (list(handoff.slots), slot.borrower, slot.is_called) == ([], None, True)
-    assert slot.is_owing  # nobody knows how far it had come
+    assert slot.is_owing  # the progress of the call is unknown
 
 
 def test_a_caller_that_has_gone_on_takes_no_long_call_beside_a_short_one():

@@ -31,7 +31,7 @@ class Authority:
         self._ca.cert_pem.write_to_path(self.path)
 
     def issue(self, name="server", *, days=1, **more):
-        """A pair that is valid from two days ago for so many days from now."""
+        """Returns a pair that is valid from two days ago for so many days from now."""
         now = datetime.datetime.now(datetime.UTC)
         issued = self._ca.issue_cert(
             HOST,

@@ -1,4 +1,4 @@
-"""Lines of a log, and the files that they go to."""
+"""Tests of the lines of a log, and of their files."""
 
 import io
 import json
@@ -123,7 +123,7 @@ def test_lines_that_a_pipe_does_not_take_hold_nobody_up(tmp_path):
 
 @pytest.mark.parametrize("is_file", [True, False], ids=["file", "pipe"])
 def test_lines_of_several_processes_are_whole(tmp_path, is_file):
-    """Each writes many at once, more than a pipe takes as a whole."""
+    """Tests processes that each write many lines at once, more than a pipe takes in one write."""
     program = """if True:
         import sys
         from modelflow.serve.access.access_log import AccessLog

@@ -46,7 +46,7 @@ class Events:
         self.socket.sendall(http_request(PATH, body, *headers, version=version))
 
     def head(self):
-        """The status and the headers of an answer."""
+        """Returns the status and the headers of a reply."""
         first = self.file.readline()
         lines = iter(self.file.readline, b"\r\n")
         found = dict(line.decode().strip().lower().split(": ", 1) for line in lines)
@@ -76,7 +76,7 @@ def test_an_event_goes_out_before_the_next_buffer_is_made():
             assert tokens.made == list(range(number + 1))
             tokens.go.release()
         assert events.next() is None
-        events.ask(1)  # the connection stays
+        events.ask(1)  # the connection stays open
         assert events.head()[0] == 200
         assert [events.next(), events.next()] == [{"output": 0}, None]
         figures = server.model("m").figures

@@ -1,4 +1,4 @@
-"""Servers that end, and whose models come and go, while clients ask without a pause."""
+"""Tests of ending servers and changing models, while clients send requests without a pause."""
 
 import http.client
 import json
@@ -45,7 +45,7 @@ class Client(threading.Thread):
             try:
                 self._ask()
             except ConnectionRefusedError:
-                return  # there is no server any more
+                return  # the server has ended
             except Exception as error:  # noqa: BLE001 - each is a request that failed
                 self.failed.append(error)
                 return
@@ -98,7 +98,7 @@ def test_no_request_fails_while_a_model_is_loaded_again_and_again(tmp_path, how)
                 client.join()
     assert [client.failed for client in clients] == [[], []]
     assert min(client.answers for client in clients) > 0
-    assert max(held[4:]) <= max(held[:4]) + 2  # a version that ends may still close
+    assert max(held[4:]) <= max(held[:4]) + 2  # an ending version may still have to close files
 
 
 def _reload(server, root, number, *, is_asked):

@@ -45,11 +45,11 @@ def _sound(server):
         assert client.oip("ModelInfer", infer()).model_name == "m"
     model = server.model("m")
     while model.admission.under_way:
-        pass  # one that has been given up ends a little later
+        pass  # a cancelled request ends a little later
 
 
 def tensor(**fields):
-    """An infer request with one input, changed."""
+    """Returns an infer request with one input, changed by ``fields``."""
     one = {"name": "input", "shape": [1, 3], "datatype": "FP32", "data": [1.0, 2.0, 3.0], **fields}
     found = {key: value for key, value in one.items() if value is not None}
     return json.dumps({"inputs": [found]}).encode()
@@ -425,7 +425,7 @@ FUZZ = settings(
 
 
 def mangled(data):
-    """Bytes with a part cut out, doubled, or put in."""
+    """Draws bytes with a part removed, doubled, or inserted."""
     return st.tuples(
         st.integers(0, len(data)), st.integers(0, 8), st.binary(max_size=8), st.booleans()
     ).map(
@@ -503,7 +503,7 @@ METHODS = (
     ("tensorflow.serving.ModelService", "HandleReloadConfigRequest"),
 )
 FINE = {"OK", "INVALID_ARGUMENT", "NOT_FOUND", "UNIMPLEMENTED", "RESOURCE_EXHAUSTED"}
-FINE |= {"PERMISSION_DENIED"}  # to load models
+FINE |= {"PERMISSION_DENIED"}  # the permission to load models
 
 
 @pytest.mark.parametrize(("service", "name"), METHODS)

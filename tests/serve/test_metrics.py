@@ -1,4 +1,4 @@
-"""Counters as Prometheus reads them."""
+"""Tests of the counters in Prometheus's format."""
 
 import pytest
 

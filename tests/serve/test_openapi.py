@@ -223,9 +223,9 @@ def test_every_signature_of_a_saved_model_is_described(tmp_path):
         for verb in ("predict", "classify")
     )
     texts = {"signature_name": "classify", "instances": ["an example"]}
-    assert predict.is_valid(texts)  # a signature of its own, with its own inputs
+    assert predict.is_valid(texts)  # a separate signature, with its own inputs
     assert not predict.is_valid({**texts, "signature_name": "serving_default"})
-    assert not classify.is_valid({"examples": [{"x": 1.0}]})  # the default one is for predict
+    assert not classify.is_valid({"examples": [{"x": 1.0}]})  # the default signature is for predict
     assert not classify.is_valid({"examples": [], "signature_name": "classify"})
 
 

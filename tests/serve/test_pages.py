@@ -1,4 +1,4 @@
-"""The page that describes a server, and its script."""
+"""Tests of the page that describes a server, and of its script."""
 
 import base64
 import hashlib

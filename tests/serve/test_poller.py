@@ -23,7 +23,7 @@ class Later:
         return True
 
     def go(self):
-        """Makes the looks that were asked for."""
+        """Runs the requested reads of the disk."""
         looks, self.looks = self.looks, []
         for make, done in looks:
             try:
@@ -80,7 +80,7 @@ def test_a_look_that_fails_again_and_again_is_said_once(path, caplog):
     poller.config = None
     poller.refresh()
     later.go()
-    assert caplog.text.count("the served models continue") == 2  # it was well in between
+    assert caplog.text.count("the served models continue") == 2  # the poll succeeded in between
     assert seen == [["m"]]
 
 

@@ -1,4 +1,4 @@
-"""Arrays of requests as items, and buffers as arrays again."""
+"""Tests of requests' arrays as items, and of buffers as arrays again."""
 
 import numpy as np
 import pytest

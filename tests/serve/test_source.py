@@ -143,4 +143,4 @@ def test_a_label_of_no_model_names_the_nearest(folder):
     catalogue = ServeConfig({"many": folder / "many"}, labels={"mani": {"stable": 2}})
     with pytest.raises(ConfigError, match="'mani': there is no such model; did you mean 'many'"):
         catalogue.check()
-    assert set(catalogue.read()) == {"many"}  # a model with a label may go
+    assert set(catalogue.read()) == {"many"}  # a model with a label may disappear

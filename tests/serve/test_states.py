@@ -129,7 +129,7 @@ def test_what_is_done_when_somebody_asks_for_it(wanted, there, failed, expected)
 
 
 def simulate(wanted, instances, failed, does_load):
-    """Carries the actions out until none is left, and returns the instances that answer."""
+    """Executes the actions until none is left, and returns the instances that answer."""
     for _ in range(10):
         found = reconcile(wanted, instances, failed)
         if not any(found):

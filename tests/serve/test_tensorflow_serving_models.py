@@ -1,4 +1,4 @@
-"""TensorFlow Serving's example models answer as its documentation says, and as TensorFlow does."""
+"""Tests that TensorFlow Serving's example models answer as documented, and as TensorFlow does."""
 
 import asyncio
 import base64
@@ -142,7 +142,7 @@ EXAMPLES = [
     ),
     ("half_plus_three", REGRESS, "regress", X, [3.5, 4.0]),
 ]
-# The requests of TensorFlow Serving's own test, after the counter has been set back.
+# The requests of TensorFlow Serving's own test, after a reset of the counter.
 COUNTS = [
     ("reset_counter", {}, 0.0),
     ("get_counter", {}, 0.0),
@@ -165,7 +165,7 @@ of_counters = pytest.mark.parametrize("model", COUNTERS, indirect=True)
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    """The folder of each model, whose name is the model's."""
+    """Returns the folder of each model, by the model's name."""
     base = tmp_path_factory.mktemp("models")
     return {name: write(base, name) for name in MODELS}
 
@@ -177,7 +177,7 @@ def model(request, folders):
 
 @pytest.fixture(scope="module")
 def server(grpc_server, folders):
-    """Serves all of them."""
+    """Serves all models."""
     with Server(folders, ServeOptions(http_port=0, grpc_port=0)) as running:
         yield running
 
@@ -219,7 +219,7 @@ def itself(load, model):
 
 
 def filled(value):
-    """A document in which examples stand in place of the functions that make them."""
+    """Returns a document in which examples replace the functions that make them."""
     if isinstance(value, dict):
         return {key: filled(one) for key, one in value.items()}
     if isinstance(value, list):
@@ -237,7 +237,7 @@ def plain(value):
 
 
 def inputs_of(asked, signature):
-    """The arrays that a document asks for, by name."""
+    """Returns the arrays that a document asks for, by name."""
     (value,) = asked.values()
     first = value[0] if "instances" in asked else value
     if not isinstance(first, dict) or "b64" in first:
@@ -256,7 +256,7 @@ def tensor(value, info):
 
 
 def document_of(outputs, is_row):
-    """The document that answers with these arrays."""
+    """Returns the document that answers with these arrays."""
     found = {name: shown(np.asarray(array).tolist(), name) for name, array in outputs.items()}
     if len(found) == 1:
         (value,) = found.values()
@@ -383,7 +383,7 @@ def test_a_model_is_asked_for_both_at_once(server, model):
     assert results_of(second.classification_result) == [[["", 3.0]]]
 
 
-# -- requests that bring nothing and change the model ---------------------------------------------
+# -- requests without inputs that change the model ------------------------------------------------
 
 
 @of_counters

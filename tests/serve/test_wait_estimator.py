@@ -6,7 +6,7 @@ from modelflow.serve.requests.admission import WaitEstimator
 
 
 class Time:
-    """A clock that the test turns."""
+    """A clock that the test advances."""
 
     def __init__(self):
         self.now = 100.0

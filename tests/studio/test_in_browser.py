@@ -73,7 +73,7 @@ class Held:
         return Snapshot.of_flow(self.flow)
 
     def finish(self):
-        """Lets everything out."""
+        """Releases all rows."""
         self.go.set()
         while True:
             try:
@@ -92,7 +92,7 @@ def held():
 
 @contextlib.contextmanager
 def seen(look, every=0.05, record=None, **more):
-    """The page in a browser."""
+    """Yields the page in a browser."""
     with (
         Dashboard(look, every=every, record=record) as served,
         browsing(**more) as browser,

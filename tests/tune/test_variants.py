@@ -1,4 +1,4 @@
-"""Variants that take a new start: which are tried, and which is taken."""
+"""Tests of variants that need a new start: which are tried, and which is chosen."""
 
 import pytest
 

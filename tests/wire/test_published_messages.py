@@ -91,7 +91,7 @@ LEFT_OUT = MappingProxyType(
 
 
 def published(module):
-    """The descriptor of a generated module's file."""
+    """Returns the descriptor of a generated module's file."""
     return pytest.importorskip(
         module, reason=f"{module} is not installed", exc_type=ImportError
     ).DESCRIPTOR
@@ -102,7 +102,7 @@ def files(protocol, *names):
 
 
 def members(file):
-    """All messages, enumerations and services of a file, by their full names."""
+    """Returns all messages, enumerations and services of a file, by their full names."""
     found = {}
 
     def add(held):
@@ -122,7 +122,7 @@ def members(file):
 
 
 def shape(field):
-    """All of a field that is seen on the wire, and its name."""
+    """Returns all of a field's properties that matter on the wire, and its name."""
     held = field.message_type or field.enum_type
     return (
         field.number,
@@ -171,12 +171,12 @@ def test_tensorflow_servings_messages_are_the_published_ones():
     for name in SERVING:
         try:
             module = importlib.import_module(f"tensorflow_serving.{name}_pb2")
-        except ModuleNotFoundError:  # where the status is, differs from version to version
+        except ModuleNotFoundError:  # the module of the status differs between versions
             continue
         theirs |= members(module.DESCRIPTOR)
     (file,) = files(TF_SERVING, "tf_serving/serving")
     ours = members(file)
-    # No package brings the parameters of batching: they are only read from a text.
+    # No package has the parameters of batching, because they are only read from a text.
     assert ours.keys() - compare(ours, theirs) == {"tensorflow.serving.BatchingParameters"}
 
 

@@ -1,4 +1,4 @@
-"""Applications and unit folders as they are written for ModelBox: only the import is another."""
+"""Tests of applications and unit folders written for ModelBox, with only the import changed."""
 
 import threading
 

@@ -30,7 +30,7 @@ def add(number):
 
 @modelflow.flowunit(kind="condition", outputs=("yes", "no"))
 def small(number):
-    """Parts numbers."""
+    """Routes numbers."""
     return "yes" if number < 3 else "no"
 
 

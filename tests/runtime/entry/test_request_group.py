@@ -17,7 +17,7 @@ def double(x):
 
 
 def entries(flow, *rows, due=None):
-    """Requests of some values each, for the input "input"."""
+    """Returns requests of some values each, for the input "input"."""
     sessions = flow.scheduler.create_sessions(len(rows))
     return [
         SessionEntry(session, {"input": [Buffer(value) for value in values]}, due)

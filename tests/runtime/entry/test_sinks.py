@@ -1,4 +1,4 @@
-"""Where data leaves the graph."""
+"""Tests of the places where data leaves the graph."""
 
 from typing import Any
 

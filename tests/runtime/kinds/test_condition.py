@@ -28,7 +28,7 @@ def condition(process=parity, **more):
 
 
 def merged(odd, even, spec=None, **settings):
-    """input -> condition -> (odd, even) -> output, where they meet."""
+    """Returns the graph input -> condition -> (odd, even) -> output, where the branches meet."""
     return graph_of(
         {
             "input": "input",
@@ -138,7 +138,7 @@ def test_a_fast_branch_goes_on_while_a_slow_one_stands_and_the_order_is_kept():
         stream = flow.session()
         stream.send("input", 1)
         assert started.wait(30)
-        for value in range(2, 402, 2):  # far beyond every queue on the way: 32 each
+        for value in range(2, 402, 2):  # far beyond every queue on the path (32 each)
             stream.send("input", value, timeout=30)
         for _ in range(200):
             assert done.acquire(timeout=30)
@@ -186,7 +186,7 @@ def test_a_condition_waits_when_too_much_waits_for_a_slow_branch(monkeypatch):
         sender.start()
         for _ in range(8):
             assert done.acquire(timeout=60)
-        sender.join(0.5)  # time for more to come, if more could
+        sender.join(0.5)  # time in which further rows could arrive
         # The rows that wait behind the condition, and those on the way: one in a queue of one, and
         # two in the hands of threads.
         assert 8 <= len(count) <= 8 + 3

@@ -1,4 +1,4 @@
-"""How much memory waits in a queue, and how long segments are cut."""
+"""Tests of the memory of queued rows, and of the length of segments."""
 
 import math
 from collections import deque

@@ -26,7 +26,7 @@ def resting(count):
         threads.append(threading.Thread(target=rest, args=(number,)))
         threads[-1].start()
         here.acquire()
-        with lock:  # it waits by now
+        with lock:  # the thread waits by now
             assert len(idle_workers.slots) == number + 1
     return lock, idle_workers, slots, threads, woken
 

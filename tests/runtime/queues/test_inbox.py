@@ -237,7 +237,7 @@ def in_order(order, *more):
 
 @pytest.mark.parametrize("order", [(Fifo,), (Fair, 2)])
 def test_rows_of_a_session_cancelled_before_they_are_taken_are_counted_as_dropped(order):
-    """A worker may meet them before `discard` has the lock: both ways count them once."""
+    """Tests that rows count once, even if a worker meets them before `discard` has the lock."""
     box, gone, other = in_order(*order), stream("gone"), stream("other")
     box.append(0, [segment(gone, 0, 2), segment(other, 0, 3)])
     gone.session.is_cancelled = True

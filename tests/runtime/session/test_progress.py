@@ -1,4 +1,4 @@
-"""How far a session has come."""
+"""Tests of the progress of a session."""
 
 import threading
 
@@ -92,7 +92,7 @@ def test_a_cancelled_session_takes_all_its_rows_out_at_once_and_none_twice():
     assert session.progress.end()
     assert session.in_flight.rows == 0
     for place in (0, 1):
-        session.progress.leave(place, 3)  # a worker that was under way
+        session.progress.leave(place, 3)  # a worker in a call
     assert session.in_flight.rows == 0
     assert not session.progress.end()
     assert not session.progress.end_passed()

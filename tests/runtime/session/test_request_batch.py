@@ -25,7 +25,7 @@ class Waits:
 
 
 class WaitsForRows(Waits):
-    """The same of requests with several rows."""
+    """The same for requests with several rows."""
 
     def __init__(self, sizes):
         super().__init__(len(sizes))
@@ -141,7 +141,7 @@ def test_a_party_that_raises_is_logged_and_is_told_of_what_comes_then(caplog):
 
 
 SIZES = [2, 1, 3]
-REQUESTS = [0, 0, 1, 2, 2, 2]  # of each position
+REQUESTS = [0, 0, 1, 2, 2, 2]  # the request of each position
 
 
 @pytest.mark.parametrize("terminals", [1, 2])

@@ -54,7 +54,7 @@ def test_the_figures_of_a_closed_unit_stay_whatever_comes_at_its_place_in_memory
     assert here.figures() == {"calls": {"made": 7}}
     here.close(other, OTHER)
     del other
-    for _ in range(10):  # one of them may well have the address of a unit that is gone
+    for _ in range(10):  # a new unit may have the address of a deleted unit
         again = here.open(ONE)
         again.calls = 1
         assert here.figures() == {"calls": {"made": 5}}

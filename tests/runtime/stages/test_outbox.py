@@ -61,7 +61,7 @@ def stream():
 
 
 def emit(box, *parts):
-    """Emits one batch of (stream, ticket, first, count, is_last) with the position as data."""
+    """Emits a batch of (stream, ticket, first, count, is_last) with the position as data."""
     spans, column = [], []
     for of, ticket, first, count, is_last in parts:
         positions = range(first, first + count)
@@ -126,7 +126,7 @@ def test_a_cancelled_stream_is_forgotten():
 
 
 class Whole(Receiver):
-    """Takes batches as they are."""
+    """A receiver that accepts whole batches."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""A batch is called stream by stream, or on a device."""
+"""Tests of calls per stream of a batch, and on a device."""
 
 import dataclasses
 

@@ -135,7 +135,7 @@ def test_a_call_is_of_the_kind_and_knows_the_plan_of_its_unit():
 
 
 def source():
-    """The stage of a source of two threads."""
+    """Returns the stage of a source of two threads."""
     nodes = {"n0": (spec_of(inputs=()), {"threads": 2, "batch_size": 3}), "output": "output"}
     found = make_plan(graph_of(nodes, ["n0 -> output"])).stages["n0"]
     return Stage(found, running_kind(found.units), frozenset(), 7, SYSTEM_CLOCK)

@@ -24,7 +24,7 @@ class Owner:
 
     def wait_until_all_open(self):
         self.told.append("asked")
-        self.wiring.close()  # there is nothing to work on
+        self.wiring.close()  # the worker has nothing to do
         return True
 
     def on_begin(self):

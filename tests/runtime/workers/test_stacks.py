@@ -1,4 +1,4 @@
-"""Where another thread stands, asked while the process collects garbage and starts threads."""
+"""Tests of another thread's position, read during garbage collection and thread starts."""
 
 import sys
 import threading

@@ -67,7 +67,7 @@ def test_sources_and_stream_units_note_their_calls():
     }
     recorder = Recorder()
     flow = Running(graph_of(nodes, ["source -> stream", "stream -> output"]))
-    flow.scheduler.record(recorder)  # before it starts: the source is quick
+    flow.scheduler.record(recorder)  # before the start, because the source is quick
     with flow:
         assert flow.scheduler.wait(60)
     found = recorder.taken()

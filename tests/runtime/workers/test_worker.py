@@ -444,7 +444,7 @@ def test_rows_of_an_origin_that_is_counted_elsewhere_are_not_counted_here():
 
 
 class Thing:
-    """Data that can be told to be gone."""
+    """Data with a weak reference, which shows when the data is freed."""
 
 
 @pytest.mark.parametrize("fuse", ["off", "a"])

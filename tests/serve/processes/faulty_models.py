@@ -1,4 +1,4 @@
-"""Models that hang or end their process, when a file or a request says so."""
+"""Models that hang or end their process on a file's or a request's command."""
 
 import http.client
 import json
@@ -106,7 +106,7 @@ def ask(replica_group, name, text, headers=None):
 
 
 def ask_until(replica_group, status, name, text):
-    """Asks until this status comes, as a process is replaced meanwhile; returns the document."""
+    """Sends requests until the status appears while a process is replaced; returns the document."""
     end = time.monotonic() + LIMIT
     while (found := ask(replica_group, name, text))[0] != status:
         assert found[0] in (0, 404, 503), found

@@ -19,7 +19,7 @@ from modelflow.wire.problem import Problem
 
 
 class Inside:
-    """The place of the server that has the models."""
+    """The side of the server that has the models."""
 
     grpc = None
     unloaded = ()

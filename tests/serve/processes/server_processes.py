@@ -145,7 +145,7 @@ class Fleet:
         return code
 
     def children(self):
-        """The process ids of all that the first has started, in that order."""
+        """Returns the process ids of the first process's children, in the order of their start."""
         path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         return [int(one) for one in path.read_text().split()]
 
@@ -165,7 +165,7 @@ class Fleet:
 
     @contextlib.contextmanager
     def connections(self, count=4):
-        """Connections to all processes that take them, by turns."""
+        """Yields connections to all accepting processes, distributed evenly."""
         with contextlib.ExitStack() as stack:
             yield [stack.enter_context(contextlib.closing(self.connect())) for _ in range(count)]
 
@@ -178,7 +178,7 @@ class Fleet:
         return {status for status, _ in self.everywhere(path)}
 
     def who(self, connection=None, name="m"):
-        """Which process answers."""
+        """Returns which process answers."""
         return _process_of(*self._predicted(connection, name))
 
     def who_is_back(self, connection=None, name="m"):
@@ -197,7 +197,7 @@ class Fleet:
 
 @contextlib.contextmanager
 def serving(folder, *arguments, count=2, said="serves ", option="--replicas"):
-    """The processes, once they have said something."""
+    """Yields the processes after they have printed a text."""
     command = [sys.executable, "-m", "modelflow", "serve", "--http", "127.0.0.1:0"]
     command += [option, str(count), *arguments]
     if "--grpc" not in arguments:
@@ -225,10 +225,10 @@ def _process_of(status, found):
 
 
 def is_alive(pid):
-    """Whether a process runs, and has not ended (Z) and is not being removed (X)."""
+    """Returns whether a process runs, and has not ended (Z) and is not being removed (X)."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except (FileNotFoundError, ProcessLookupError):  # before it was opened, or since
+    except (FileNotFoundError, ProcessLookupError):  # before the file was opened, or since
         return False
 
 
@@ -256,7 +256,7 @@ def wait_until_ended(pids):
 
 
 def who_over_grpc(client):
-    """Which process answers."""
+    """Returns which process answers."""
     message = TF_SERVING["tensorflow.serving.PredictRequest"]()
     message.model_spec.name = "m"
     message.inputs["input"].dtype = 7

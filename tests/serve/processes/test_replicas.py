@@ -31,7 +31,7 @@ RELOAD = "tensorflow.serving.ModelService", "HandleReloadConfigRequest"
 
 @contextlib.contextmanager
 def stubs(replica_group):
-    """A client over gRPC for each of two replicas."""
+    """Yields a client over gRPC for each of two replicas."""
     with contextlib.ExitStack() as stack:
         found, seen = [], set()
         while len(seen) < 2:
@@ -71,7 +71,8 @@ def test_connections_are_shared_out_evenly(replica_group):
         for one, pid in zip(all_of_them, found, strict=True):
             if pid == gone:
                 one.close()
-        wait_until(lambda: replica_group.who() == gone)  # that it has fewer now has been told
+        # the report of fewer connections has arrived
+        wait_until(lambda: replica_group.who() == gone)
         again = stack.enter_context(replica_group.connections(4))
         assert {replica_group.who(one) for one in again} == {gone}
 
@@ -217,7 +218,8 @@ def test_one_that_dies_hurts_its_own_connections_alone_and_the_next_does_as_told
             (new,) = set(replica_group.children()) - {other}
             assert new != victim
             with replica_group.connections(3) as again:
-                assert {replica_group.who(one) for one in again} == {new}  # it has the fewest
+                # the new replica has the fewest
+                assert {replica_group.who(one) for one in again} == {new}
             assert replica_group.metrics()["modelflow_requests_total", *OK] == asked + 3
         is_as_told()
         assert replica_group.ask("/v2/repository/models/n/load", {})[0] == 200

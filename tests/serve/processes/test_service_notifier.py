@@ -22,7 +22,7 @@ GRAPH = """digraph m {
     output [type=output]
     input -> wait -> output
 }"""
-# Its `process` says by one pipe that it has begun, and goes on when another is written to.
+# Its `process` reports its start by one pipe, and goes on after a write to another.
 UNITS = """
 import modelflow
 
@@ -79,7 +79,7 @@ def test_a_server_says_when_it_serves_that_it_lives_and_that_it_ends(manager, pr
         answers = []
         asking = threading.Thread(target=lambda: answers.append(asked(status)), name="asks")
         asking.start()
-        (tmp_path / "begun").open().close()  # a request is under way
+        (tmp_path / "begun").open().close()  # a request is in progress
         process.send_signal(signal.SIGTERM)
         told = until(bound, "STOPPING=1")
         assert process.poll() is None
@@ -115,7 +115,7 @@ def test_a_loop_that_hangs_is_not_said_to_live(manager):
         loop = asyncio.get_running_loop()
         for _ in range(3):
             assert await loop.run_in_executor(None, heard, bound) == ["WATCHDOG=1"]
-        bound.settimeout(0.2)  # ten times as long as somebody waits for it
+        bound.settimeout(0.2)  # ten times the longest wait
         with pytest.raises(TimeoutError):
             while True:  # on the loop's own thread
                 heard(bound)

@@ -93,7 +93,7 @@ def test_requests_under_way_are_answered_before_the_end(tmp_path, option):
         replica_group.process.send_signal(signal.SIGTERM)
         wait_until_closed(replica_group)
         while any(thread.is_alive() for thread in threads):
-            with contextlib.suppress(OSError):  # nobody reads it at this moment
+            with contextlib.suppress(OSError):  # the pipe has no reader at this moment
                 os.close(os.open(tmp_path / "pipe", os.O_WRONLY | os.O_NONBLOCK))
         assert replica_group.end() == 143
     assert set(found) <= set(children)
@@ -174,7 +174,7 @@ def test_numbers_and_addresses_are_looked_at_first(tmp_path, monkeypatch, words,
 def _open_files(process):
     found = set()
     for descriptor in Path(f"/proc/{process}/fd").iterdir():
-        with contextlib.suppress(FileNotFoundError):  # it has just been closed
+        with contextlib.suppress(FileNotFoundError):  # the pipe has just been closed
             found.add(os.readlink(descriptor))
     return found
 

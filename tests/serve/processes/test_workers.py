@@ -1,4 +1,4 @@
-"""Workers before a process with the models, from outside: real processes, and plain clients."""
+"""Tests of workers before a process with the models: real processes, and plain clients."""
 
 import contextlib
 import http.client
@@ -46,7 +46,7 @@ def test_one_process_runs_the_models_of_all_workers(replica_group):
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
-    """One process that serves the same."""
+    """Yields one process that serves the same models."""
     folder = write_graphs(tmp_path_factory.mktemp("graphs"), m="who", n="who")
     arguments = ("m.dot", "n.dot", "--allow-repository", "--grpc", "127.0.0.1:0")
     with serving(folder, *arguments, count=1) as one:
@@ -61,7 +61,7 @@ def test_every_worker_says_what_one_process_says(replica_group, alone, path, doc
 
 
 def sorted_rows(document):
-    """An index lists the models as they were loaded."""
+    """Sorts the rows of an index, whose order is that of loading."""
     return sorted(document, key=str) if isinstance(document, list) else document
 
 
@@ -135,7 +135,7 @@ def crashing(folder):
 
 @pytest.fixture
 def open_files(crashing):
-    """How many descriptors the supervisor has: as many as before, in the end."""
+    """Checks that the supervisor has as many descriptors in the end as before."""
     descriptors = Path(f"/proc/{crashing.process.pid}/fd")
     before = len(list(descriptors.iterdir()))
     yield
@@ -210,7 +210,7 @@ def test_without_the_models_workers_say_to_come_again_until_they_are_back(folder
         assert response.status == 503
         assert response.getheader("retry-after") == "1"
         assert "another takes its place" in json.loads(response.read())["error"]
-        for one in all_of_them:  # each worker is told by itself that they are back
+        for one in all_of_them:  # each worker learns separately that they are back
             assert crashing.who_is_back(one, "n") not in (who, *crashing.children()[:2])
         # Earlier requests still count.
         wait_until(lambda: crashing.metrics().get(ok, 0) == answered + 3)

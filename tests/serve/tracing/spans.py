@@ -1,4 +1,4 @@
-"""Spans that a test looks at: in memory, or as a collector over OTLP gets them."""
+"""Spans for tests: in memory, or at a collector over OTLP."""
 
 import contextlib
 import threading
@@ -50,7 +50,7 @@ def parent_of(span):
 
 
 class Collector:
-    """Takes spans over OTLP, as a collector does."""
+    """A collector that receives spans over OTLP."""
 
     def __init__(self):
         self.resources = []
@@ -89,7 +89,7 @@ class Collector:
 
 @contextlib.contextmanager
 def collecting(patch):
-    """A collector, which the environment names."""
+    """Yields a collector, whose address is in the environment."""
     collector = Collector()
     thread = threading.Thread(target=collector.server.serve_forever, name="collector")
     thread.start()

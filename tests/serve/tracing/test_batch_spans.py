@@ -1,4 +1,4 @@
-"""The spans of batches that several requests were in."""
+"""Tests of the spans of batches with several requests."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""The spans of the nodes that a request passes."""
+"""Tests of the spans of the nodes that a request passes."""
 
 import contextlib
 import threading

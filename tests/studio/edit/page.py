@@ -29,7 +29,7 @@ class Page:
         return self.page.get_by_role("textbox", name=f"Text of {self.path.name}")
 
     def drag(self, one, other, by=(0, 0)):
-        """Moves the mouse from the middle of one element to that of another, pressed."""
+        """Drags with the mouse from the middle of one element to the middle of another."""
         x0, y0 = middle(one)
         x1, y1 = middle(other)
         mouse = self.page.mouse

@@ -163,7 +163,7 @@ class Saving:
 
 @pytest.fixture
 def asks(monkeypatch):
-    """Is set when this process asks for a lock."""
+    """Returns an event that is set when this process asks for a lock."""
     asks, flock = threading.Event(), fcntl.flock
 
     def noting(held, how):
@@ -185,7 +185,7 @@ def test_of_two_saves_at_once_one_is_refused_with_what_the_other_wrote(
     others = []
 
     def write(where, contents):
-        """The second saves when the first has compared, and has not written yet."""
+        """Tests a second save after the first has compared, and before the first has written."""
         if not others:
             others.append(Saving(second, "second", mark, asks))
         write_whole(where, contents)

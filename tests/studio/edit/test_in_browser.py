@@ -426,7 +426,7 @@ def test_sixty_nodes_are_dragged_smoothly(tmp_path):
             mouse.move(x + step, y + step / 2)
         end = edited.page.evaluate("window.frames_")
         mouse.up()
-    # A frame for every third move at least: the picture keeps up with the mouse.
+    # A frame for every third move at least, so the picture keeps up with the mouse.
     assert (end - begin) * 3 >= STEPS
 
 

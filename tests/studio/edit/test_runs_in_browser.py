@@ -158,7 +158,8 @@ def test_a_page_that_is_opened_again_takes_up_a_run_that_is_under_way(path, tmp_
 
     go = tmp_path / "go"
     os.mkfifo(go)
-    waiting = f"__import__('pathlib').Path({str(go)!r}).read_text()"  # until somebody writes
+    # until the test writes to the pipe
+    waiting = f"__import__('pathlib').Path({str(go)!r}).read_text()"
     write(path, f"({waiting}, x)[1]")
     with editing(path) as edited:
         run_on_text(edited, "four")

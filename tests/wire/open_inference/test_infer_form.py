@@ -65,7 +65,7 @@ def test_form_and_data_together_mean_what_the_body_means_as_a_whole(body):
     except Problem:
         joined = None
     if joined is None:
-        return  # it is read as a whole
+        return  # the body is parsed as a whole
     whole = read_infer(body, None, LIMITS)
     ((_, tensor),) = whole.inputs.items()
     assert (joined.dtype, joined.shape) == (tensor.array.dtype, tensor.array.shape)

@@ -31,7 +31,7 @@ def theirs(datatype):
     return ARRAYS[datatype].astype(ml_dtypes.bfloat16)
 
 
-# Those of 16 bits the client sends in binary alone.
+# The client sends 16-bit types only in binary.
 FORMS = [(name, True) for name in ARRAYS] + [(name, False) for name in ARRAYS if "16" not in name]
 
 

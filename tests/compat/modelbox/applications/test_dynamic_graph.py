@@ -36,7 +36,7 @@ def engine_of(folder):
 
 
 def opened(engine, source):
-    """Describes how the frames of a video are got."""
+    """Describes the source of a video's frames."""
     input_stream = engine.create_input({"input"})
     assert input_stream.setmeta("source_url", str(source))
     input_stream.close()

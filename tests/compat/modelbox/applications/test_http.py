@@ -95,7 +95,8 @@ def test_a_service_answers_text(tmp_path, give):
         for body in (json.dumps({"msg": "wörld"}), json.dumps({"msg": "wörld"}) + chr(0)):
             status, answer, _ = asked(client, body.encode())
             assert (status, answer.decode().rstrip(chr(0))) == (200, "Hello wörld!")
-        assert asked(client, b"{")[0] == 500  # the unit failed: nothing says that the data is bad
+        # the unit failed, and no message says that the data is bad
+        assert asked(client, b"{")[0] == 500
 
 
 DECODE = """

@@ -153,7 +153,7 @@ def test_a_detector_draws_into_a_video(tmp_path):
     flow.stop()
     found = frames_of(target)
     assert len(found) == 30
-    for frame in found:  # RGB is drawn in, and BGR read back
+    for frame in found:  # boxes are drawn in RGB, and read back as BGR
         blue, green, red = frame[12, 10:46].mean(axis=0)
         assert green > 150
         assert green > blue + 40

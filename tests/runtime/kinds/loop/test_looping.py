@@ -1,4 +1,4 @@
-"""The order of a loop."""
+"""Tests of the order of a loop."""
 
 import threading
 

@@ -54,7 +54,7 @@ class Panic(BaseException):
 
 
 class TurningError(ValueError):
-    """Is something else on the other side."""
+    """An error that becomes another object on the other side."""
 
     def __reduce__(self):
         return ValueError, ("of another class",)
@@ -89,7 +89,7 @@ def asked(monkeypatch):
 
 @pytest.fixture
 def begun(asked):
-    """The same, of a unit that is open."""
+    """Starts the same with an open unit."""
     assert asked(job()) == (True, {})
     return asked
 
@@ -195,7 +195,7 @@ def test_a_unit_that_does_not_close_is_told(asked):
 
 
 class Gone:
-    """A channel whose other side ends behind some messages."""
+    """A channel whose other side closes after some messages."""
 
     def __init__(self, *messages):
         self._messages = list(messages)
@@ -247,7 +247,7 @@ def test_the_process_has_its_ends_and_ends_with_the_channel(error, monkeypatch):
 
 
 class Refusal(BadRequest):
-    """Cannot be made of one text, and so not be copied."""
+    """An exception that a text alone cannot recreate, and which therefore cannot be copied."""
 
     def __init__(self, what, why):
         super().__init__(f"{what}: {why}")

@@ -42,7 +42,7 @@ def flow_of(unit, *, threads=1, batch=1, options="", **more):
 
 
 def children():
-    """The processes of units that this process has now."""
+    """Returns the unit processes of this process."""
     command = ["ps", "--ppid", str(os.getpid()), "-ww", "-o", "pid=", "-o", "args="]
     listed = programs.run(command)
     return [int(x.split()[0]) for x in listed.stdout.splitlines() if "executors.child" in x]
@@ -414,7 +414,7 @@ def test_a_stop_while_a_process_opens_is_no_failure(tmp_path, drain):
     assert not flow.is_running
 
 
-# -- this side alone, with a process that is none -------------------------------------------------
+# -- this side alone, with a stand-in for the process ---------------------------------------------
 
 
 class Elsewhere:
@@ -524,7 +524,7 @@ def test_a_process_whose_unit_does_not_open_is_ended(unit_in):
         unit.open(None)
     assert there.done == ["close", ("wait", 5.0)]
     assert unit._process is None
-    unit.close()  # there is nothing to close
+    unit.close()  # nothing is open
     assert len(there.asked) == 1
 
 
@@ -600,7 +600,7 @@ def test_a_unit_that_was_interrupted_sends_nothing_and_one_that_is_closed_is_let
     unit = unit_in(there)
     unit.open(None)
     unit.interrupt()
-    assert there.done == []  # it was not busy
+    assert there.done == []  # the process was not busy
     with pytest.raises(WorkerProcessError, match="node 'work': the flow ends"):
         unit.process(Context({}, {}))
     unit.close()

@@ -38,7 +38,7 @@ def flow():
 
 
 def on_a_loop(flow, scene):
-    """Runs a scene with one model, of which a roster tells."""
+    """Runs a scene with one model in a model directory."""
 
     async def main():
         loop_queue = LoopQueue(asyncio.get_running_loop())

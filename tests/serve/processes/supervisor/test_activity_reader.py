@@ -25,7 +25,7 @@ def activity(record):
 
 
 def told(record, thread):
-    """Has Python say that this thread has failed."""
+    """Makes Python report that this thread has failed."""
     text = "Fatal Python error: Aborted\n\nThread 0x00007f0000000001 (most recent call first):\n"
     text += '  File "other.py", line 1 in other\n\n'
     text += f"Current thread 0x{thread:016x} (most recent call first):\n"

@@ -29,7 +29,7 @@ def test_exit_code_is_its_own_however_often_an_ended_process_is_signalled(way):
             )
             await process.start(dict, None, lambda: None)
             process.kill()
-            for _ in range(2000):  # while the loop cannot hear of the end
+            for _ in range(2000):  # while the loop cannot notice the end
                 way(process)
             found.append(await process.wait_until_ended())
         acceptor.close()

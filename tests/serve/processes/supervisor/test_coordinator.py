@@ -1,4 +1,4 @@
-"""Changes that clients ask of all processes at once."""
+"""Tests of changes that clients request of all processes at once."""
 
 import asyncio
 import gc
@@ -47,7 +47,7 @@ async def coordinated(*messages):
     under_way = []
     for message in messages:
         under_way.append(asyncio.create_task(coordinator.answer(child, message)))
-        await asyncio.sleep(0)  # it has been asked
+        await asyncio.sleep(0)  # the child has received the question
         if "fails" not in message:
             assert await under_way.pop() == {"problem": None}
     before = coordinator.changes

@@ -27,7 +27,7 @@ def nobody(tls=None):
         await ended.wait()
         loop.remove_reader(listening)
         responder.close()
-        for _ in range(5):  # turns in which answers that were ended give their connections up
+        for _ in range(5):  # turns of the loop in which finished answers close their connections
             await asyncio.sleep(0)
 
     thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
