@@ -27,7 +27,7 @@ def write_pictures(folder, count, broken=()):
 
 
 def check_outputs(folder):
-    """Checks that no output or draft is incomplete; deletes the outputs and returns their count."""
+    """Checks for incomplete outputs and drafts; deletes the outputs and returns their count."""
     files = list(folder.iterdir())
     for file in files:
         assert not file.name.startswith("."), f"a draft is left: {file.name}"

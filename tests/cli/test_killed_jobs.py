@@ -1,4 +1,4 @@
-"""Tests of jobs whose process is killed repeatedly: items occur once, guilty ones as errors."""
+"""Tests of jobs whose process is killed repeatedly: items occur once, guilty items as errors."""
 
 import contextlib
 import json

@@ -203,7 +203,7 @@ def test_a_result_that_was_collapsed_names_the_file_that_it_is_of(modelflow_here
         assert [line["path"] for line in found] == ["0.txt", "1.txt", "2.txt"]
         assert [line.get("data") for line in found] == [3, None, 9]
         assert "error: 1.txt: node 'total'" in done.stderr
-    (folder / "00.txt").write_text("7")  # sorts after the others
+    (folder / "00.txt").write_text("7")  # goes behind the earlier results
     modelflow_here("run", "total.dot", "--input", "*.txt", *resumed)
     last = json.loads((folder / "out.jsonl").read_text().splitlines()[-1])
     assert (last["index"], last["path"], last["data"]) == (3, "00.txt", 7)

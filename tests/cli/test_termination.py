@@ -152,7 +152,7 @@ def use(interrupting):
 least = 30
 """
 
-# The frame around a program with `use`, `Interrupting` and `least` (the minimum of its lines).
+# Follows a program that defines `use`, `Interrupting` and `least`, the minimum of output lines.
 EVERYWHERE = """
 numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGWINCH, signal.SIGHUP)
 before = [signal.getsignal(number) for number in numbers]

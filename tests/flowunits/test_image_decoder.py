@@ -428,7 +428,7 @@ def test_what_a_damaged_image_does_not_give_is_black_and_of_no_earlier_image(pho
     assert found
     jpeg = encoded.tobytes()
     assert np.any(pixels_of(jpeg, pix_fmt=pix_fmt))  # its memory is used again for the same size
-    second = jpeg.index(b"\xff\xda", jpeg.index(b"\xff\xda") + 2)  # of the second scan
+    second = jpeg.index(b"\xff\xda", jpeg.index(b"\xff\xda") + 2)  # the second scan's start
     # A warning before the error: libjpeg-turbo then reports both as warnings.
     damaged = jpeg[:second] + bytes(8) + b"\xff\x56" + jpeg[second + 2 :]
     assert "Unsupported marker type 0x56" in error_of(damaged, pix_fmt=pix_fmt)

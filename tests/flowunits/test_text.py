@@ -59,7 +59,7 @@ def error_of(data, **options):
 
 @pytest.fixture(scope="module")
 def layers(keras, vocabulary):
-    """Returns TextVectorization layers with and without lower case, of 6 or any number of tokens."""
+    """Returns TextVectorization layers with and without lower case, of 6 or all tokens."""
     found = {}
     for is_lower in (True, False):
         for length in (6, None):

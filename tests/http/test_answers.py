@@ -88,7 +88,7 @@ def test_everybody_is_told_once_that_the_client_has_gone():
     for http_request in http_requests:
         http_request.on_end = lambda target=http_request.head.target: told.append(target)
     owed.stream(http_requests[0])
-    owed.stream(http_requests[1])  # its reply may not be written yet
+    owed.stream(http_requests[1])  # never written, as the reply before does not end
     owed.flows["/0"].on_gone = lambda: told.append("stream")
     owed.answers.drop()
     owed.answers.drop()

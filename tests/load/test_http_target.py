@@ -145,7 +145,7 @@ def test_a_server_that_goes_away_is_a_failure_of_each_request():
 
 
 def test_what_is_not_answered_in_time_is_given_up_with_its_connection():
-    # the first connection ends without an answer
+    # the first request gets no bytes
     with scripted([b"", OK], [OK]) as (url, _), HttpTarget(url) as target:
         found = run(target, counted(2, clients=1, timeout=0.2))
     assert found.outcomes == {Outcome.TIMED_OUT: 1, "ok": 1}

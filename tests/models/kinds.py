@@ -152,7 +152,7 @@ KINDS = {
         b"a",
         b"\xff\0",
         b"d\0",
-        # TensorFlow Serving's rule: JSON shows such outputs as bytes, not as text
+        # TensorFlow Serving's rule: outputs with such a name are bytes in JSON, not text
         output="output_bytes",
         errors={1: {"onnx": "bytes that are no UTF-8 (byte 0xff at 0)"}},
     ),

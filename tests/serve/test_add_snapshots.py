@@ -88,7 +88,7 @@ def test_there_is_one_of_each_version_with_the_sum_of_all(snapshots):
         assert sum(getattr(one.snapshot.stats, figure) for one in found) == sum(
             getattr(one.snapshot.stats, figure) for one in snapshots
         )
-    for figure in ("processor_seconds", "resident_bytes"):  # these values belong to the machine
+    for figure in ("processor_seconds", "resident_bytes"):  # the machine's value is not a sum
         assert sum(one.snapshot.process.get(figure, 0) for one in found) == sum(
             one.snapshot.process.get(figure, 0) for one in snapshots
         )

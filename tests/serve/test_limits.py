@@ -82,7 +82,7 @@ def test_a_tensor_of_too_many_elements_is_refused_over_both_protocols():
 
 
 def test_a_request_of_too_many_rows_is_refused_over_both_protocols():
-    """Tests rows without elements, and rows that a single value stands for; both are cheap to send."""
+    """Tests rows without elements, and rows repeated from one value, which are cheap to send."""
     endless = {"name": "input", "shape": [1 << 40, 0], "datatype": "FP32", "data": []}
     with (
         grpc_served(max_rows=4) as server,

@@ -301,7 +301,7 @@ def test_a_stream_that_nobody_reads_to_its_end_has_a_line_of_what_was_sent(tmp_p
             events.ask(9)
             events.head()
             assert events.next() == {"output": 0}
-            events.ask(9)  # its reply may not be written yet
+            events.ask(9)  # waits for the reply before, which does not end
             assert tokens.began.acquire(timeout=SECONDS)
             assert tokens.began.acquire(timeout=SECONDS)
         while server.model("m").admission.under_way:

@@ -185,7 +185,7 @@ def test_a_refusal_tells_the_expected_wait():
         stream.send("input", 2)
         with pytest.raises(QueueFullError, match="refused a buffer") as caught:
             stream.send("input", 3)
-        assert caught.value.retry_after is None  # the speed is unknown
+        assert caught.value.retry_after is None  # no call has been measured yet
         assert str(caught.value).endswith("the queue of node 'n0' is full (1 buffers)")
         stage.figures.workers[0].count(4, 0, 2.0)  # four rows in two seconds; one is queued
         with pytest.raises(QueueFullError, match=r"expected wait 0\.5 s") as caught:

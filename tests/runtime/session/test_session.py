@@ -101,7 +101,7 @@ def test_each_who_watches_is_told_and_one_alone_may_leave():
     assert not s.watcher
     s.watch(first)
     s.watch(second)
-    s.unwatch(first)  # no longer: another watcher now uses the same
+    s.unwatch(first)  # no effect: both share a watcher by now
     s.watcher.on_call("part")
     s.cancel()
     assert (first.told, second.told) == (

@@ -99,7 +99,7 @@ def test_watchdog_names_one_call_once_and_the_next_one_again(caplog):
         stream.send("input", 2)
         gate.entered.acquire()
         look(flow)
-        assert len(warnings_of(caplog)) == 1  # it has only begun
+        assert len(warnings_of(caplog)) == 1  # the call has only just begun
         clock._now += 3600
         look(flow)
         assert len(warnings_of(caplog)) == 2

@@ -8,7 +8,7 @@ import pytest
 from tests import programs
 
 ROOT = Path(__file__).resolve().parents[3]
-# Tests of a `Server`'s start, end and threads, which differ.
+# Excluded: tests of a `Server`'s start, end and threads, which differ with workers.
 OTHERWISE = (
     "tests/serve/test_server.py::"
     "test_a_handler_of_signals_may_stop_what_the_main_thread_is_stopping",
@@ -22,7 +22,7 @@ OTHERWISE = (
     "test_an_address_in_use_is_an_error_that_names_it_before_anything_is_loaded",
     "tests/serve/grpc/test_server.py::test_two_servers_do_not_share_an_address",
     "tests/serve/grpc/test_server.py::test_nobody_else_can_listen_there_while_models_are_loaded",
-    # these endpoints are listed here only
+    # depends on the list of endpoints in this process
     "tests/serve/test_openapi.py::test_every_endpoint_is_described",
     *(
         f"tests/serve/test_repository.py::test_{name}"

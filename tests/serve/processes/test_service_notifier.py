@@ -115,7 +115,7 @@ def test_a_loop_that_hangs_is_not_said_to_live(manager):
         loop = asyncio.get_running_loop()
         for _ in range(3):
             assert await loop.run_in_executor(None, heard, bound) == ["WATCHDOG=1"]
-        bound.settimeout(0.2)  # ten times the longest wait
+        bound.settimeout(0.2)  # ten times the watchdog's limit
         with pytest.raises(TimeoutError):
             while True:  # on the loop's own thread
                 heard(bound)

@@ -174,7 +174,7 @@ def test_numbers_and_addresses_are_looked_at_first(tmp_path, monkeypatch, words,
 def _open_files(process):
     found = set()
     for descriptor in Path(f"/proc/{process}/fd").iterdir():
-        with contextlib.suppress(FileNotFoundError):  # the pipe has just been closed
+        with contextlib.suppress(FileNotFoundError):  # the descriptor has just been closed
             found.add(os.readlink(descriptor))
     return found
 

@@ -31,7 +31,7 @@ class Noted:
         return self._work(name, hang)
 
     def last(self):
-        """Work with a wait for its end."""
+        """Returns an event, and the work that sets the event."""
         done = threading.Event()
         return done, self._work("last", done.set)
 

@@ -185,7 +185,7 @@ def test_of_two_saves_at_once_one_is_refused_with_what_the_other_wrote(
     others = []
 
     def write(where, contents):
-        """Tests a second save after the first has compared, and before the first has written."""
+        """Starts a second save after the first has compared and before the first has written."""
         if not others:
             others.append(Saving(second, "second", mark, asks))
         write_whole(where, contents)

@@ -221,7 +221,7 @@ def test_a_stream_whose_messages_wait_is_given_no_credit_and_others_are_answered
             if found.kind == h2.WINDOW and found.stream == 1:
                 credit += int.from_bytes(found.body, "big")
             live = found.stream == 3 and bool(found.flags & h2.END)
-        assert credit <= 66 * len(one)  # the calls in progress
+        assert credit <= 66 * len(one)  # the credit of the calls in progress
         gate.go.set()
         answers = 0
         wire.send(frame(h2.WINDOW, 0, 1, (1 << 24).to_bytes(4, "big")))

@@ -137,7 +137,7 @@ def test_who_connects_while_the_last_one_goes_is_answered_at_once(monkeypatch):
     async def scene(house, one):
         house.acceptor.add(one.handover)
         await house.connect(1)
-        one.sock.close()  # and no replica has accepted either yet
+        one.sock.close()  # before the loop has noticed either event
         (client,) = house.clients
         client.sendall(b"GET / HTTP/1.1\r\n\r\n")
         client.setblocking(False)
