@@ -1,4 +1,4 @@
-"""Signals that come in the middle of a test, and what they ask of the test's process."""
+"""Signals in the middle of a test, and the cleanup in the test's process."""
 
 import contextlib
 import dis
@@ -11,10 +11,10 @@ import threading
 
 
 def repeat_until_alarm(use, seconds, *, again=0.0, handler=signal.default_int_handler):
-    """Calls ``use`` until what it or the handler of the signal raises: the signal comes after
-    ``seconds``, and then every ``again`` seconds.
+    """Calls ``use`` until an exception, with a signal after ``seconds`` and every ``again``.
 
-    Again, since some are lost.
+    The exception comes from ``use`` or from the signal's handler. The signal repeats because some
+    signals are lost.
     """
     with _some_lost():
         before = signal.signal(signal.SIGALRM, handler)
@@ -31,7 +31,7 @@ def repeat_until_alarm(use, seconds, *, again=0.0, handler=signal.default_int_ha
 
 @contextlib.contextmanager
 def _some_lost():
-    """A Ctrl-C that comes where nothing can be raised (in a finaliser, say) is no failure."""
+    """Ignores a Ctrl-C that arrives where Python cannot raise, for example in a finaliser."""
     unraisable = sys.unraisablehook
 
     def hook(what):
@@ -47,22 +47,22 @@ def _some_lost():
 
 
 def _release_logging():
-    """Gives back the locks of `logging` that a Ctrl-C has left with this thread.
+    """Releases the locks of `logging` that a Ctrl-C has left with this thread.
 
-    Python takes them before the ``try`` that gives them back; every other thread would wait for
-    them for ever, in whatever test it logs.
+    Python acquires each lock before the ``try`` that releases it. Without this function, every
+    other thread would wait for the lock for ever, in any test that logs.
     """
     handlers = [each() for each in logging._handlerList]
     for lock in (logging._lock, *(getattr(handler, "lock", None) for handler in handlers)):
-        while lock is not None and lock._is_owned():  # a handler of nothing has no lock
+        while lock is not None and lock._is_owned():  # the handler of a null logger has no lock
             lock.release()
 
 
 def is_interrupted_at(number, use):
     """Calls ``use`` with a Ctrl-C at the ``number``-th place at which Python looks for signals.
 
-    Those are, on this thread: the entry of a function, behind a call, and where a loop goes back.
-    Returns False if ``use`` has fewer of them.
+    On this thread, these places are the entry of a function, the return from a call, and a loop's
+    jump back. Returns False if ``use`` has fewer of them.
     """
     seen = 0
 
@@ -84,7 +84,7 @@ def is_interrupted_at(number, use):
             return True
         finally:
             sys.settrace(None)
-    return seen >= number  # it may have been lost
+    return seen >= number  # the signal may have been lost
 
 
 @functools.cache
@@ -99,11 +99,11 @@ def _places_of(code):
 
 @contextlib.contextmanager
 def untraced():
-    """Traces neither this thread nor those started here: no coverage is measured.
+    """Traces neither this thread nor the threads started here, which measures no coverage.
 
-    Python 3.11 keeps a thread that is traced at the entry of a function, running in circles, from
-    when a signal has come until the main thread has handled it. The main thread handles none while
-    it takes back a lock after a wait: where the one in circles holds that lock, both stay for ever.
+    In Python 3.11, a signal makes a traced thread loop at the entry of a function until the main
+    thread has handled the signal. The main thread handles none while it acquires a lock after a
+    wait. If the looping thread holds that lock, both threads stay for ever.
     """
     tracer, tracer_of_threads = sys.gettrace(), threading.gettrace()
     sys.settrace(None)

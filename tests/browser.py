@@ -32,15 +32,15 @@ _ARGUMENTS = [
 
 
 class Browser:
-    """One window.
+    """A browser window.
 
     Attributes:
         page: Playwright's page.
-        complaints: What the page has written to its console as an error, or raised.
+        complaints: The errors that the page raised or wrote to its console.
     """
 
     def __init__(self, page):
-        """Takes the page."""
+        """Wraps a page of Playwright."""
         self.page = page
         self.complaints = []
         page.set_default_timeout(programs.LIMIT * 1e3)
@@ -51,21 +51,21 @@ class Browser:
         )
 
     def open(self, url):
-        """Goes to a page, and waits until it is there."""
+        """Opens a page, and waits until the page has loaded."""
         self.page.goto(url)
 
     def run(self, script):
-        """Returns what a script returns."""
+        """Returns the result of a script."""
         return self.page.evaluate(f"() => {{{script}}}")
 
     def run_async(self, script):
-        """Returns what a script gives to the function that it finds as its last argument."""
+        """Returns the value that a script passes to the function in its last argument."""
         return self.page.evaluate(
             f"() => new Promise(done => (function () {{{script}}}).call(null, done))"
         )
 
     def until(self, script):
-        """Waits until a script returns something that is true; returns it."""
+        """Waits until a script returns a true value, and returns that value."""
         limit = time.monotonic() + programs.LIMIT
         while not (found := self.run(script)):
             if time.monotonic() > limit:
@@ -75,7 +75,7 @@ class Browser:
         return found
 
     def type(self, xpath, text):
-        """Types into a field; of a field for files the path of one."""
+        """Types into a field; for a file field, sets the path."""
         field = self.page.locator(f"xpath={xpath}").first
         if field.get_attribute("type") == "file":
             field.set_input_files(text)
@@ -99,9 +99,9 @@ _shared = _Shared()
 
 @contextlib.contextmanager
 def one_browser():
-    """Has every `browsing` of the block use one browser, which the first of them starts.
+    """Makes every `browsing` of the block share one browser, which starts with the first use.
 
-    While it is there, the thread has an event loop of Playwright that runs.
+    During the block, the thread has a running event loop of Playwright.
     """
     with contextlib.ExitStack() as _shared.ends:
         yield
@@ -110,7 +110,7 @@ def one_browser():
 
 @contextlib.contextmanager
 def browsing(**more):
-    """A window that knows nothing of any other, for the time of the block.
+    """Yields a window with a separate state, for the time of the block.
 
     Args:
         more: As for Playwright's ``new_context``: ``color_scheme="dark"``.

@@ -1,4 +1,4 @@
-"""What holds for every test: no thread is left alive."""
+"""Checks of every test: no thread is left alive."""
 
 import contextlib
 import logging
@@ -15,11 +15,12 @@ from tests import example_counts
 
 example_counts.register_profiles()
 
-# Tests start a thousand processes: OpenBLAS's threads are half of what an import of NumPy costs.
+# Tests start a thousand processes, and OpenBLAS's threads are half of the cost of NumPy's import.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
-# Where it is set (.ci/run does so), a test that is skipped for what "is not installed" fails.
+# If this variable is set (.ci/run sets it), a test that is skipped because a package "is not
+# installed" fails.
 _ALL_INSTALLED = os.environ.get("MODELFLOW_ALL_INSTALLED")
 
 
@@ -33,7 +34,7 @@ def pytest_runtest_makereport():
 
 @pytest.fixture(autouse=True, scope="session")
 def no_cache_of_the_user(tmp_path_factory):
-    """Has archives be unpacked elsewhere than where the user's own are kept."""
+    """Makes archives unpack outside the user's own cache."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MODELFLOW_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
@@ -46,7 +47,7 @@ def no_thread_left():
     yield
     left = [t for t in threading.enumerate() if t not in before and t.name.startswith("modelflow")]
     deadline = time.monotonic() + 60
-    for thread in left:  # a thread that has been told to stop may still be on its way out
+    for thread in left:  # a stopped thread may still be ending
         thread.join(max(0.0, deadline - time.monotonic()))
     alive = [thread.name for thread in left if thread.is_alive()]
     assert not alive, f"threads left alive: {alive}"
@@ -54,7 +55,7 @@ def no_thread_left():
 
 @pytest.fixture(autouse=True)
 def no_other_log_level():
-    """Has modelflow's messages be shown as before: the level is the process's."""
+    """Restores the log level of modelflow, which belongs to the process."""
     logger = logging.getLogger("modelflow")
     before = logger.level
     yield
@@ -63,7 +64,7 @@ def no_other_log_level():
 
 @pytest.fixture(autouse=True)
 def no_unit_declared():
-    """Forgets the functions that a test has decorated: the table of them is the process's."""
+    """Forgets the functions that a test has decorated: their table belongs to the process."""
     before = dict(function._declared)
     yield
     function._declared.clear()
@@ -72,7 +73,7 @@ def no_unit_declared():
 
 @pytest.fixture(autouse=True, scope="module")
 def no_unit_declared_by_fixtures():
-    """Forgets what the fixtures of a whole module have decorated, likewise."""
+    """Forgets the units that the fixtures of a whole module have decorated."""
     before = dict(function._declared)
     yield
     function._declared.clear()
@@ -81,14 +82,14 @@ def no_unit_declared_by_fixtures():
 
 @pytest.fixture(autouse=True, scope="module")
 def no_module_of_a_file_left(tmp_path_factory):
-    """Forgets what fixtures of a file of tests have imported from folders of their own."""
+    """Forgets the modules that a test file's fixtures have imported from their own folders."""
     with _modules_forgotten(tmp_path_factory):
         yield
 
 
 @pytest.fixture(autouse=True)
 def no_module_of_a_test_left(tmp_path_factory):
-    """Forgets what was imported from a test's own folder: the next may have a `units.py` too."""
+    """Forgets the modules of a test's own folder: the next test may have a `units.py` too."""
     with _modules_forgotten(tmp_path_factory):
         yield
 
@@ -105,5 +106,5 @@ def _modules_forgotten(tmp_path_factory):
 
 
 def _place(module):
-    """Returns the file of a module, or the folder of a package without one."""
+    """Returns the file of a module, or the folder of a namespace package."""
     return getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", ())), "")

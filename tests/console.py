@@ -1,13 +1,15 @@
 """Shell sessions of pages: each command is typed, and its output compared with the page's.
 
-A session is a block whose commands begin with ``$ ``. What is compared:
+A session is a block whose commands begin with ``$ ``. Rules of the comparison:
 
 - ``...`` stands for anything, and a free port for the port that the page shows.
 - Answers (``curl``, ``python client.py``) have the lines of the page and no others. Whole numbers
-  are the same; those with a point differ by 0.02 at most, as trained models do.
-- Of other commands the lines of the page come in their order, perhaps with others between. Numbers
-  and times are any: they are the machine's. A load lasts shorter, unless each second is shown.
-- What `JUDGES` lists finds what the machine's load shows; only its exit code is compared.
+  are equal. Numbers with a point differ by 0.02 at most, as trained models do.
+- Other commands print the lines of the page in their order, perhaps with other lines between. Their
+  numbers and times are not compared, because they depend on the machine. A load lasts shorter,
+  unless each second is shown.
+- The findings of the commands in `JUDGES` depend on the machine's load; only the exit code is
+  compared.
 """
 
 import contextlib
@@ -25,7 +27,7 @@ __all__ = ["run_session", "sessions"]
 
 JUDGES = ("modelflow doctor", "modelflow tune")
 
-_LIMIT = f"{programs.LIMIT / 4:.0f}"  # seconds until a server whose lines do not come is ended
+_LIMIT = f"{programs.LIMIT / 4:.0f}"  # seconds until a server without the expected lines is ended
 _SESSION = re.compile(r"^```console\n(\$ .*?)^```$", re.MULTILINE | re.DOTALL)
 _SERVERS = re.compile(r"modelflow (serve|edit|dashboard)\b|python app\.py|--watch|--dashboard|&$")
 _ANSWERS = ("curl", "python client.py")
@@ -40,7 +42,7 @@ _VARIES = re.compile(
 )
 _PATTERNS = {"rest": ".*", "token": r"token=\S+", "number": _ANY_NUMBER, "space": r"\s+"}
 _CHANGED = re.compile(r"note: (\S+) changed")
-# A warning about the client, and what a server shed, are the machine's.
+# A warning about the client, and the number of shed requests, depend on the machine.
 _OF_THE_MACHINE = re.compile(r"warning: |.*: not answered well: ")
 
 
@@ -50,12 +52,12 @@ def sessions(page: str) -> list[str]:
 
 
 def run_session(session: str, folder: Path, env: Mapping[str, str] | None = None) -> None:
-    """Types the commands of a session, and ends the servers that it has started.
+    """Types the commands of a session, and ends the servers that the session started.
 
     Args:
         session: The block's text.
         folder: The working folder.
-        env: Variables that the commands get beside the test's.
+        env: Variables that the commands get in addition to the test's.
     """
     ports: dict[str, str] = {}
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PORT": "0", "BROWSER": "true"}
@@ -102,7 +104,7 @@ def _ask(command: str, shown: list[str], folder: Path, env: Mapping[str, str]) -
 def _typed(
     command: str, folder: Path, env: Mapping[str, str]
 ) -> "subprocess.CompletedProcess[str]":
-    """Runs a command; one of modelflow in this process, where it needs no shell."""
+    """Runs a command; a modelflow command without need of a shell runs in this process."""
     if command.startswith("modelflow ") and not set(command) & set("<>|&;$"):
         if "--per-second" not in command:
             command = re.sub(r"--seconds \d+", "--seconds 0.3", command)
@@ -120,7 +122,7 @@ def _is_answer(shown: str, found: str) -> bool:
 
 
 def _pattern(shown: str) -> re.Pattern[str]:
-    """Returns what a line of the page matches; each port is a group."""
+    """Returns the pattern of a line of the page; each port is a group."""
     pattern, end = "", 0
     for found in _VARIES.finditer(shown):
         pattern += re.escape(shown[end : found.start()])
@@ -133,11 +135,12 @@ def _pattern(shown: str) -> re.Pattern[str]:
 def _serving(
     command: str, shown: list[str], folder: Path, env: Mapping[str, str], ports: dict[str, str]
 ) -> Iterator[None]:
-    """Starts a server, waits for the lines that the page shows, and ends it with SIGTERM.
+    """Starts a server, waits for the lines that the page shows, and ends the server with SIGTERM.
 
     Args:
-        command: What is typed, with port 0.
-        shown: Its lines on the page; one that says that a file changed has the file be written.
+        command: The typed command, with port 0.
+        shown: Its lines on the page. A line that reports a changed file makes this function write
+            the file.
         folder: The working folder.
         env: All environment variables.
         ports: Receives the server's ports by those of the page.
@@ -158,17 +161,17 @@ def _serving(
                     file.write("\n")
             ports |= _await(line, process, said)
         yield
-        process.terminate()  # Python may lose a Ctrl-C that comes while it imports
+        process.terminate()  # Python may lose a Ctrl-C during an import
         process.communicate(timeout=programs.LIMIT)
 
 
 def _await(shown: str, process: "subprocess.Popen[str]", said: list[str]) -> dict[str, str]:
-    """Reads until a line of the page comes; returns its ports by those of the page."""
+    """Reads until a line of the page appears; returns the server's ports by the page's ports."""
     pattern = _pattern(shown)
     for line in process.stdout or ():
         said.append(line.rstrip())
         if found := pattern.fullmatch(said[-1]):
             return dict(zip(re.findall(r"127\.0\.0\.1:(\d+)", shown), found.groups(), strict=True))
         if said[-1].split(" ")[0] == shown.split(" ")[0] == "serves":
-            break  # under another name
+            break  # served under another name
     raise AssertionError("\n".join([f"{shown}: has not come", *said]))

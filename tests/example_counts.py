@@ -8,10 +8,10 @@ __all__ = ["of_a_hundred", "register_profiles"]
 
 
 def register_profiles() -> None:
-    """Makes the profiles known, and takes the one for every day.
+    """Registers the profiles, and loads the profile for every day.
 
-    No test asserts a time: on a busy machine any example may take any. ``MODELFLOW_EXAMPLES`` says
-    how many are thorough.
+    No test asserts a time, because on a busy machine any example may take any time.
+    ``MODELFLOW_EXAMPLES`` sets the number of examples of the profile ``thorough``.
     """
     thorough = int(os.environ.get("MODELFLOW_EXAMPLES", "1000"))
     hypothesis.settings.register_profile("modelflow", deadline=None, max_examples=100)
@@ -20,5 +20,5 @@ def register_profiles() -> None:
 
 
 def of_a_hundred(count: int) -> int:
-    """Returns how many examples a test tries that tries ``count`` where others try a hundred."""
+    """Returns the number of examples of a test with ``count`` for every hundred of others."""
     return max(1, hypothesis.settings.default.max_examples * count // 100)

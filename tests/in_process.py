@@ -1,7 +1,7 @@
-"""The command line in the tests' own process: starting Python anew takes longer than most commands.
+"""Runs the command line in the tests' process, because Python's start is slower than most commands.
 
-A program of its own is needed where the test is about signals, pipes, the end of the interpreter,
-a terminal, what is imported, or what writes to the streams' numbers.
+A separate program is needed for tests of signals, pipes, the interpreter's end, a terminal, or
+imports. The same holds for code that writes to the streams' descriptors.
 """
 
 import contextlib
@@ -33,12 +33,12 @@ def run_here(
     text: bool = True,
     check: bool = False,
 ) -> subprocess.CompletedProcess[Any]:
-    """Runs a command to its end; returns its status and what it wrote, as `programs.run` does.
+    """Runs a command to its end; returns its status and output, as `programs.run` does.
 
-    What it changes of the process is as before when it returns, but for imported modules of others.
+    Afterwards the state of the process is as before, except for imported modules of others.
 
     Raises:
-        AssertionError: It failed, and ``check`` is given.
+        AssertionError: The command failed, and ``check`` is given.
     """
     given = input.encode() if isinstance(input, str) else input
     with contextlib.ExitStack() as stack:
@@ -55,7 +55,7 @@ def run_here(
 
 
 def run_script(path: Path, *arguments: str | Path) -> None:
-    """Runs a program of ours to its end, as its main program; warnings are none of the tests'."""
+    """Runs a program of this project to its end, without the tests' warning filters."""
     with (
         mock.patch.object(sys, "argv", [str(path), *map(str, arguments)]),
         warnings.catch_warnings(),
@@ -87,7 +87,7 @@ def _code(arguments: tuple[str, ...], env: Mapping[str, str], files: list[IO[byt
 
 @contextlib.contextmanager
 def _streams(files: list[IO[bytes]]) -> Iterator[None]:
-    """Has the standard streams be files, with numbers of their own."""
+    """Replaces the standard streams by files with their own descriptors."""
     with contextlib.ExitStack() as stack:
         for name, mode, file in zip(("stdin", "stdout", "stderr"), "rww", files, strict=True):
             errors = "backslashreplace" if name == "stderr" else "strict"
@@ -101,7 +101,7 @@ def _streams(files: list[IO[bytes]]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _logging() -> Iterator[None]:
-    """Has the command set up logging as in a process of its own."""
+    """Lets the command set up logging as in a separate process."""
     root, own = logging.getLogger(), logging.getLogger("modelflow")
     handlers, level = root.handlers[:], own.level
     root.handlers[:] = []
@@ -114,7 +114,7 @@ def _logging() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _state() -> Iterator[None]:
-    """Restores where units are looked for, and the table of those that are decorated.
+    """Restores the search path for units, and the table of decorated units.
 
     Modules of the working folder are forgotten. Threads of a unit that hangs end the process of a
     command; here they fail the test.

@@ -1,7 +1,8 @@
-"""A plugin of pytest: runs tests once for each mutant, as tests/mutants.py asks.
+"""A plugin of pytest that runs tests once for each mutant, for tests/mutants.py.
 
-The tests are collected once. Then each mutant has a fork of its own, which runs the tests that call
-its function until one fails: those of the module's own file first, and of these the fast ones.
+The tests are collected once. Then each mutant has its own fork, which runs the tests that call its
+function until a test fails. The tests of the module's own file come first, the fast tests before
+the slow.
 """
 
 import contextlib
@@ -21,16 +22,16 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-# A survivor costs all its tests: enough is so many seconds of those that are not its module's own.
+# A survivor costs all its tests, so tests of other modules get at most this many seconds.
 _ENOUGH = 1.5
-# A mutant hangs when a test takes this many seconds more than this many times what it takes.
+# A mutant hangs if a test exceeds its usual time by this factor plus this many seconds.
 _PATIENCE, _TIMES = 2.0, 6.0
-# How a fork ends. 1 is what Python's watchdog says, which ends a process whatever that does.
+# How a fork ends. Python's watchdog ends any process with 1.
 _SURVIVED, _HANGS, _KILLED = 0, 1, 3
 
 hypothesis.settings.register_profile(
     "mutants",
-    phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate],  # any failure will do
+    phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate],  # any failure is enough
     database=None,
     deadline=None,
     derandomize=True,
@@ -39,12 +40,13 @@ hypothesis.settings.register_profile(
 
 @dataclass(frozen=True)
 class Call:
-    """What one test calls.
+    """The calls of a test.
 
     Attributes:
-        file: The digest of the test's file: what is known of a test holds until that changes.
-        seconds: What the test takes.
-        functions: The functions with mutants that it calls, by mutmut's names.
+        file: The digest of the test's file. The knowledge of a test is valid until the file
+            changes.
+        seconds: The duration of the test.
+        functions: The functions with mutants that the test calls, by mutmut's names.
     """
 
     file: str
@@ -55,7 +57,7 @@ class Call:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds the options that tests/mutants.py gives."""
     parser.addoption("--mutants", type=Path, help="a file with the names of mutants, one a line")
-    parser.addoption("--mutant-calls", type=Path, help="a file that keeps which test calls what")
+    parser.addoption("--mutant-calls", type=Path, help="a file for the functions of each test")
     parser.addoption("--mutant-results", type=Path, help="a file that gets a line for each mutant")
     parser.addoption("--mutant-forks", type=int, default=1, help="how many at a time")
 
@@ -78,7 +80,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
 
 
 def calls_of(session: pytest.Session, known: Path) -> dict[str, Call]:
-    """Tells what each test calls; runs those of which ``known`` does not tell, and adds them."""
+    """Returns the calls of each test; runs the tests that ``known`` lacks, and adds them."""
     told = json.loads(known.read_text()) if known.exists() else {}
     found = {name: Call(**call) for name, call in told.items()}
     digests = {item.path: _digest(item.path) for item in session.items}
@@ -95,7 +97,7 @@ def calls_of(session: pytest.Session, known: Path) -> dict[str, Call]:
 
 
 def _in_fork(session: pytest.Session, items: Sequence[pytest.Item]) -> dict[str, dict[str, object]]:
-    """Runs tests in a fork, so that this process stays without threads; returns their calls."""
+    """Runs tests in a fork to keep this process without threads; returns the tests' calls."""
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -126,7 +128,7 @@ def _learn(session: pytest.Session, items: Sequence[pytest.Item]) -> Iterator[tu
 
 
 class _Forks:
-    """The forks that run now, each with the mutant that it tries."""
+    """The running forks, each with its mutant."""
 
     def __init__(self, session: pytest.Session, calls: Mapping[str, Call], limit: int) -> None:
         self._session = session
@@ -135,7 +137,7 @@ class _Forks:
         self._running: dict[int, str] = {}
 
     def run(self, mutants: Sequence[str]) -> Iterator[tuple[str, str]]:
-        """Tries each mutant; yields its name and what became of it."""
+        """Tries each mutant; yields its name and its result."""
         for mutant in mutants:
             items = chosen(mutant, self._session.items, self._calls)
             if not items:
@@ -153,7 +155,7 @@ class _Forks:
 
     def _ended(self) -> tuple[str, str]:
         pid, status = os.wait()
-        with contextlib.suppress(ProcessLookupError):  # it has left nothing behind
+        with contextlib.suppress(ProcessLookupError):  # no process of the session is left
             os.killpg(pid, signal.SIGKILL)
         became = {_SURVIVED: "survived", _HANGS: "hangs"}
         return self._running.pop(pid), became.get(os.waitstatus_to_exitcode(status), "killed")
@@ -176,7 +178,8 @@ def chosen(
 ) -> list[pytest.Item]:
     """Chooses the tests that should notice a mutant, in the order in which to run them.
 
-    All of its module's own file are among them: a program that they start may call the function.
+    All tests of the module's own file are among them, because a program that they start may call
+    the function.
     """
     function, own = mutant.partition("__mutmut_")[0], _own_file(mutant)
     ranked = sorted(items, key=lambda item: calls[item.nodeid].seconds)
@@ -192,7 +195,7 @@ def chosen(
 
 
 def _own_file(mutant: str) -> str:
-    """modelflow.runtime.orders.fair.x_f__mutmut_1 -> tests/runtime/orders/test_fair.py."""
+    """Returns the test file of a mutant, for example tests/runtime/orders/test_fair.py."""
     *folders, module = mutant.rpartition(".")[0].split(".")[1:]
     return "/".join(["tests", *folders, f"test_{module}.py"])
 
@@ -208,7 +211,7 @@ def _digest(path: Path) -> str:
 
 @contextlib.contextmanager
 def _last_act() -> Iterator[None]:
-    """Ends this process at the end of the block: a fork returns nowhere."""
+    """Ends this process at the end of the block, because a fork must not return."""
     try:
         yield
     except BaseException:  # noqa: BLE001 - a mutant raises whatever it likes

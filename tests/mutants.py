@@ -1,11 +1,12 @@
-"""Breaks the runtime in one small way after another, and lists what no test notices.
+"""Breaks the runtime in one small way after another, and lists the changes that no test notices.
 
 python tests/mutants.py [MODULE ...]      as make mutants ONLY="outbox kinds.normal"
 
 mutmut plants the mutants, tests/mutant_forks.py tries each with the tests that call its function.
-What is known lies in mutants/, so that an interrupted run goes on where it was: a mutant that was
-noticed is tried again when its function has changed, a survivor each time. tests/mutants.toml holds
-the mutants that need no test, each with its reason. It ends with 1 where another one survives.
+The results are in mutants/, from which an interrupted run continues. A mutant that was noticed is
+tried again when its function has changed, a survivor each time. The file tests/mutants.toml holds
+the mutants that need no test, each with its reason. The program ends with 1 if any other mutant
+survives.
 """
 
 import argparse
@@ -36,9 +37,9 @@ TESTS = (
     "tests/test_stream_io.py",
 )
 _PLUGINS = ("-p", "no:xdist", "-p", "no:cacheprovider", "-p", "tests.mutant_forks")
-# A mutant has a limit of its own, whose place those of pytest would take.
+# A mutant has its own limit, which pytest's limits would replace.
 _OPTIONS = ("-qq", "-o", "timeout=0", "-o", "faulthandler_timeout=0", "-o", "addopts=")
-# What became of a mutant, as mutmut's files have it.
+# The results of a mutant, as in mutmut's files.
 _CODES = {"survived": 0, "killed": 1, "no-tests": 33, "hangs": 36}
 _UNNOTICED = (None, _CODES["survived"], _CODES["no-tests"])
 
@@ -48,9 +49,9 @@ class Mutant:
     """A small change.
 
     Attributes:
-        function: Where it is: ``modelflow.runtime.stages.outbox.Outbox.emit``.
-        was, becomes: The lines that differ, without what stands around them; numbers of lines, and
-            mutmut's own numbers, change with every edit of the file.
+        function: The changed function: ``modelflow.runtime.stages.outbox.Outbox.emit``.
+        was, becomes: The lines that differ, without the lines around them. Line numbers, and
+        mutmut's own numbers, change with every edit of the file.
     """
 
     function: str
@@ -63,18 +64,19 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Reasons:
-    """Why mutants need no test: what ``tests/mutants.toml`` says.
+    """The reasons in ``tests/mutants.toml`` why mutants need no test.
 
     Attributes:
         mutants: Single survivors, and why each stays.
-        classes: Of changes that are not tried at all: what matches ``was -> becomes``, and why.
+        classes: Patterns of ``was -> becomes`` for changes that are not tried at all, and the
+            reasons.
     """
 
     mutants: Mapping[Mutant, str]
     classes: Mapping[re.Pattern[str], str]
 
     def class_of(self, mutant: Mutant) -> re.Pattern[str] | None:
-        """The first class that a mutant is of."""
+        """Returns the first class that a mutant is of."""
         change = f"{mutant.was} -> {mutant.becomes}"
         return next((pattern for pattern in self.classes if pattern.fullmatch(change)), None)
 
@@ -111,7 +113,7 @@ def _entries(
 
 
 def mutant_of(name: str, diff: str) -> Mutant:
-    """Makes a mutant of mutmut's name for it and of the diff of its function."""
+    """Makes a mutant from mutmut's name and the diff of the function."""
     module, _, function = name.rpartition("__mutmut_")[0].rpartition(".")
     plain = re.sub(r"^xǁ(\w+)ǁ", r"\1.", function)
     plain = plain.removeprefix("x_") if plain == function else plain
@@ -127,7 +129,7 @@ def mutant_of(name: str, diff: str) -> Mutant:
 
 
 def main() -> int:
-    """Runs the mutants, and prints those that survive; returns the exit status."""
+    """Runs the mutants, and prints the survivors; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("module", nargs="*", help="of modelflow.runtime: outbox, kinds.normal")
     parser.add_argument("--forks", type=int, default=os.cpu_count(), help="mutants at a time")
@@ -144,15 +146,15 @@ def main() -> int:
 
 
 class Planted:
-    """The mutants of some modules, in ``mutants/``, and what is known of each.
+    """The mutants of some modules, in ``mutants/``, and their results.
 
     Attributes:
         mutants: mutmut's name for each -> the mutant.
-        codes: mutmut's name for each -> what became of it; None for one that was not tried.
+        codes: mutmut's name for each -> its result; None for a mutant that was not tried.
     """
 
     def __init__(self, modules: Sequence[str] = ()) -> None:
-        """Plants what has changed, and reads what is known; ``modules``: all if none is given."""
+        """Plants the changed modules and reads the results; without ``modules``, of all modules."""
         self._folder = ROOT / "mutants"
         self._folder.mkdir(exist_ok=True)
         self._results = self._folder / "results.txt"
@@ -167,7 +169,7 @@ class Planted:
                     self.mutants[name] = mutant_of(name, _diff(name, data.path))
 
     def to_try(self, reasons: Reasons) -> Iterator[str]:
-        """The names of mutants that no test has noticed, without those that need none."""
+        """Yields the names of unnoticed mutants, except for mutants that need no test."""
         for name, code in self.codes.items():
             mutant = self.mutants[name]
             is_known = code is not None and mutant in reasons.mutants
@@ -175,7 +177,7 @@ class Planted:
                 yield name
 
     def became(self) -> dict[Mutant, int | None]:
-        """What became of each mutant; of two that look the same, of the one that survived."""
+        """Returns the result of each mutant; of two equal mutants, the result of the survivor."""
         found: dict[Mutant, int | None] = {}
         for name, mutant in self.mutants.items():
             if mutant not in found or self.codes[name] in _UNNOTICED:
@@ -183,7 +185,7 @@ class Planted:
         return found
 
     def run(self, names: Sequence[str], forks: int) -> None:
-        """Tries mutants. Ctrl-C ends it; what is known by then stays known."""
+        """Tries mutants. Ctrl-C ends the run and keeps the results so far."""
         wanted = self._folder / "wanted.txt"
         wanted.write_text("\n".join(names))
         files = ("--mutants", wanted, "--mutant-calls", self._folder / "calls.json")
@@ -213,16 +215,16 @@ class Planted:
 
 
 def unused(mutants: Collection[Mutant], reasons: Reasons) -> Iterator[Mutant | str]:
-    """Gives the entries of ``tests/mutants.toml`` that no mutant of the whole runtime has."""
+    """Yields the entries of ``tests/mutants.toml`` that no mutant of the whole runtime has."""
     used = {reasons.class_of(mutant) for mutant in mutants}
     yield from (pattern.pattern for pattern in reasons.classes if pattern not in used)
     yield from (mutant for mutant in reasons.mutants if mutant not in mutants)
 
 
 def report(mutants: Mapping[Mutant, int | None], reasons: Reasons) -> int:
-    """Prints what is to be done; returns the exit status.
+    """Prints the work to be done; returns the exit status.
 
-    ``mutants``: what became of each; ``reasons`` may have entries of other modules.
+    ``mutants`` has the result of each. ``reasons`` may have entries of other modules.
     """
     classes = {mutant: reasons.class_of(mutant) for mutant in mutants}
     tried = {mutant: code for mutant, code in mutants.items() if classes[mutant] is None}
@@ -245,7 +247,7 @@ def report(mutants: Mapping[Mutant, int | None], reasons: Reasons) -> int:
 
 def _plant() -> None:
     main = importlib.import_module("mutmut.__main__")
-    shutil.rmtree(ROOT / "mutants" / "tests", ignore_errors=True)  # else a test that is gone stays
+    shutil.rmtree(ROOT / "mutants" / "tests", ignore_errors=True)  # else a deleted test stays
     with contextlib.redirect_stdout(io.StringIO()):
         main.copy_src_dir()
         main.copy_also_copy_files()
@@ -253,7 +255,7 @@ def _plant() -> None:
 
 
 def _data() -> Iterator[Any]:
-    """mutmut's file on each module of the runtime."""
+    """Yields mutmut's file of each module of the runtime."""
     main = importlib.import_module("mutmut.__main__")
     for path in main.walk_mutatable_files():
         data = main.SourceFileMutationData(path=path)

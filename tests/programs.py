@@ -1,4 +1,4 @@
-"""The programs that tests start: each with all that it starts itself ends with its test."""
+"""Programs that tests start: a program and all its children end with the test."""
 
 import contextlib
 import os
@@ -12,15 +12,15 @@ from typing import Any
 __all__ = ["LIMIT", "run", "started"]
 
 LIMIT = 450.0
-"""Seconds until what hangs is given up; far beyond what any test takes on a busy machine.
+"""Seconds until a hanging program is given up; far beyond any test's time on a busy machine.
 
-Less than pytest's own limit, which ends the test's process, and what the program has said is lost.
+Less than pytest's own limit, which ends the test's process and loses the program's output.
 """
 
-# The kernel ends the program when the test's process ends, however it does. A program of our own
-# between the two, since a function that runs after a fork may deadlock where there are threads.
-# Python ignores SIGPIPE, a shell SIGINT in the background, and what is ignored stays so in the next
-# program.
+# The kernel ends the program when the test's process ends, for any reason. A program of our own is
+# between the two, because a function that runs after a fork may deadlock if the process has
+# threads. Python ignores SIGPIPE, and a shell ignores SIGINT in the background. Ignored signals
+# stay ignored in the next program.
 _LAUNCH = """import ctypes, os, signal, sys
 ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 signal.signal(signal.SIGPIPE, signal.SIG_DFL)
@@ -33,9 +33,9 @@ if os.getppid() == int(sys.argv[1]):  # else that process has ended before it wa
 def started(
     command: Sequence[str | Path], *, env: Mapping[str, str] | None = None, **more: Any
 ) -> Iterator[subprocess.Popen[Any]]:
-    """Starts a program; at the end of the block it is killed with all that it has started.
+    """Starts a program; at the end of the block, kills the program and all its children.
 
-    ``python`` in it is the interpreter of the tests. ``more``: as for `subprocess.Popen`.
+    ``python`` in the command is the interpreter of the tests. ``more``: as for `subprocess.Popen`.
     """
     environment = dict(os.environ if env is None else env)
     folder = str(Path(sys.executable).parent)
@@ -50,7 +50,7 @@ def started(
         try:
             yield process
         finally:
-            with contextlib.suppress(ProcessLookupError):  # nothing of it is left
+            with contextlib.suppress(ProcessLookupError):  # no process of the session is left
                 os.killpg(process.pid, signal.SIGKILL)
 
 
@@ -62,11 +62,11 @@ def run(
     limit: float = LIMIT,
     **more: Any,
 ) -> subprocess.CompletedProcess[Any]:
-    """Runs a program to its end; returns its status and what it wrote, as text unless told.
+    """Runs a program to its end; returns its status and its output, by default as text.
 
     Raises:
-        subprocess.TimeoutExpired: It had not ended after ``limit`` seconds.
-        AssertionError: It failed, and ``check`` is given.
+        subprocess.TimeoutExpired: The program had not ended after ``limit`` seconds.
+        AssertionError: The program failed, and ``check`` is given.
     """
     pipe = subprocess.PIPE
     given = {"stdin": pipe} if input is not None else {}

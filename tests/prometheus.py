@@ -4,8 +4,8 @@ __all__ = ["samples_of"]
 
 
 def samples_of(text):
-    """Every sample of a page: (name, labels in order) -> value."""
-    # Here, since some environments of the tests lack the package.
+    """Returns every sample of a page: (name, labels in order) -> value."""
+    # Imported here because some test environments lack the package.
     from prometheus_client.parser import text_string_to_metric_families
 
     return {

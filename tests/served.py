@@ -1,4 +1,4 @@
-"""``modelflow serve`` as a process, and what a client asks it."""
+"""``modelflow serve`` as a process, and requests from a client."""
 
 import contextlib
 import json
@@ -22,7 +22,7 @@ __all__ = ["ask", "serving"]
 def serving(
     folder: Path, *words: str, env: Mapping[str, str] | None = None
 ) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The process and its address, once everything is loaded; without gRPC."""
+    """Yields the process and its address after all models have loaded; without gRPC."""
     command = [sys.executable, "-m", "modelflow", "serve", *words]
     command += ["--http", "127.0.0.1:0", "--grpc", "off"]
     environment = {**os.environ, **(env or {})}
@@ -40,7 +40,7 @@ def serving(
 
 
 def ask(address: str, name: str, value: Any = 0) -> Any:
-    """Asks a model for one item; returns its prediction."""
+    """Sends one item to a model; returns its prediction."""
     body = json.dumps({"instances": [value]}).encode()
     with urllib.request.urlopen(f"{address}/v1/models/{name}:predict", body, timeout=60) as answer:
         return json.load(answer)["predictions"][0]

@@ -1,4 +1,4 @@
-"""Sessions of pages: what differs from the page is noticed."""
+"""Tests of pages' sessions: a difference from the page is noticed."""
 
 import pytest
 

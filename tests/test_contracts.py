@@ -1,4 +1,4 @@
-"""The layers are kept, and a planted violation is caught."""
+"""Tests that the layers are kept, and that a planted violation is found."""
 
 import configparser
 import shutil
@@ -21,7 +21,7 @@ def contracts(folder):
     )
 
 
-# A line planted in a file -> what the contract is called that it breaks.
+# A line planted in a file -> the name of the contract that the line breaks.
 VIOLATIONS = {
     ("modelflow/graph/build.py", "import modelflow.runtime.scheduler"): "flow one way",
     ("modelflow/cli/run/command.py", "import modelflow.plan"): "never into the runtime",
@@ -53,7 +53,7 @@ def test_the_contracts_are_kept_and_each_planted_violation_is_caught(tmp_path):
         assert any(contract in text for text in broken), done.stdout
 
 
-# What units, and their authors, may import: the rest of the package may change any day.
+# The names that units, and their authors, may import. The rest of the package may change any day.
 PUBLIC = {
     "modelflow." + name
     for name in (

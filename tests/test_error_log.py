@@ -15,7 +15,7 @@ def failed(cause, node="n", **meta):
 
 
 class Told:
-    """What an `ErrorLog` tells, at a time that is set by hand."""
+    """The lines of an `ErrorLog`, at a time that the test sets."""
 
     def __init__(self):
         self.now = 0.0

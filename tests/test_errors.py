@@ -59,7 +59,7 @@ def test_an_error_of_a_unit_knows_the_line_of_the_users_code(tmp_path, monkeypat
     with pytest.raises(ValueError, match="Expecting") as caught:
         mine.parse("{")
     error = FlowUnitError.from_exception(caught.value, node="a", unit="b")
-    assert error.where == "mine.py:4"  # not json's, which raised it
+    assert error.where == "mine.py:4"  # the position is not in json, which raised the error
     monkeypatch.chdir("/")
     assert error.where in (f"{path}:4", str(path)[1:] + ":4")
     assert FlowUnitError("no cause", node="a", unit="b").where == ""

@@ -60,7 +60,7 @@ def test_rows_that_take_long_leave_one_by_one_though_they_came_at_once():
 
     graph = "digraph { input [type=input] slow [threads=1] output [type=output] "
     with modelflow.Flow(graph + "input -> slow -> output }", units=[slow]) as flow:
-        flow.infer(-1)  # it is known to take long
+        flow.infer(-1)  # the call is known to take long
         stream = flow.create_stream_io()
         for number in range(9):
             stream.send("input", number)
@@ -87,7 +87,7 @@ ASKS = {
 
 @pytest.fixture
 def hanging():
-    """A flow whose unit is known to be quick, and does not come back from a negative number."""
+    """Returns a flow whose unit is known to be quick, but hangs for a negative number."""
     may_go_on = threading.Event()
 
     @modelflow.flowunit

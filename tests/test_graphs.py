@@ -1,4 +1,4 @@
-"""The ready graphs do what they say."""
+"""Tests of the ready graphs."""
 
 import base64
 import contextlib
@@ -60,7 +60,7 @@ DRAWN = {"circle": 2, "square": 1, "triangle": 0}  # the channel (BGR) of each c
 
 
 def box_pixels(image):
-    """For each class, where its colour is: (N, 2) rows and columns."""
+    """Returns the pixels of each class's colour: (N, 2) rows and columns."""
     wide = image.astype(int)
     found = {}
     for name, channel in DRAWN.items():
@@ -84,7 +84,7 @@ def test_video_boxes_draws_a_box_of_the_right_class_around_every_shape(tmp_path,
         assert len(shapes) == 3
         found = box_pixels(frame)
         for name, x, y in shapes:
-            # The box, and the text above it, which may be cut off at the sides.
+            # The box, and the text above the box, which may be cut off at the sides.
             near = np.abs(found[name] - (y, x)).max(axis=1) <= make_video.RADIUS + 4
             assert near.sum() > 60, (number, name)
             assert len(found[name]) < 900, (number, name)
@@ -92,7 +92,7 @@ def test_video_boxes_draws_a_box_of_the_right_class_around_every_shape(tmp_path,
 
 @pytest.fixture(scope="module")
 def classify(tmp_path_factory):
-    """The ready graphs copied, with the tiny stand-in of the model made, and two photographs."""
+    """Returns copies of the ready graphs, the tiny stand-in of the model, and two photographs."""
     from sklearn.datasets import load_sample_images
 
     folder = tmp_path_factory.mktemp("classify")
@@ -162,7 +162,7 @@ def test_a_corrupt_jpeg_among_good_ones_fails_alone(classify):
     assert "Premature end of JPEG" in error["message"]
     scores = [np.load(file) for file in sorted((classify / "scores").iterdir())]
     assert len(scores) == 7
-    # Not to the last digit: that differs with the batch in which a photograph came.
+    # Not exact, because the last digit depends on the batch of a photograph.
     assert all(np.allclose(found, scores[0], rtol=1e-3, atol=1e-6) for found in scores)
 
 

@@ -1,4 +1,4 @@
-"""Many items through a flow: `Flow.map` and `Flow.amap`."""
+"""Tests of many items through a flow: `Flow.map` and `Flow.amap`."""
 
 import asyncio
 import gc
@@ -31,7 +31,7 @@ def odd_fails(value):
 
 
 class Gate:
-    """Lets each value pass when it is told to."""
+    """Lets each value pass after the value's event."""
 
     def __init__(self, count):
         self.open = [threading.Event() for _ in range(count)]
@@ -69,7 +69,7 @@ def test_what_is_done_first_comes_first_where_the_order_does_not_matter():
 
 
 class Large:
-    """What a job is not to keep."""
+    """A large result that a job must not keep."""
 
 
 async def amapped(flow, items, **options):
@@ -100,7 +100,8 @@ def test_items_that_are_done_are_gone_though_nobody_collects_cycles(way, more):
     finally:
         gc.enable()
     assert len(most) == 300
-    assert max(most) < 8 + 50  # those of the last batch, and what a thread has just let go
+    # the rows of the last batch, and rows that a thread has just released
+    assert max(most) < 8 + 50
 
 
 def test_no_more_items_are_taken_than_may_be_under_way():

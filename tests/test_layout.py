@@ -1,4 +1,4 @@
-"""The tests mirror the code."""
+"""Tests that the tests mirror the code."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The program as it begins."""
+"""Tests of the program's start."""
 
 import signal
 import sys

@@ -14,7 +14,7 @@ DIGITS = ready_graphs() / "models" / "digits"
 
 
 def image(number):
-    """A picture that nobody else sends."""
+    """Returns a picture that no other client sends."""
     return np.random.default_rng(number).random((8, 8, 1)).astype(np.float32)
 
 
@@ -26,7 +26,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def alone(model):
-    """What the model gives for pictures 0..31, asked one at a time."""
+    """Returns the model's results for pictures 0..31, each sent alone."""
     return [model.infer([image(number)])[0].data for number in range(32)]
 
 

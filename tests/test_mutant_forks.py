@@ -7,7 +7,7 @@ from tests import programs
 from tests.mutant_forks import Call, chosen
 
 ROOT = Path(__file__).resolve().parents[1]
-# What mutmut's own code does, as far as the plugin knows it.
+# The parts of mutmut's own code that the plugin uses.
 MUTMUT = """
 import os
 from types import SimpleNamespace

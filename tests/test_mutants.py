@@ -122,5 +122,5 @@ def test_the_line_of_each_survivor_stands_in_its_function(mutant):
 def _is_module(name):
     try:
         return importlib.util.find_spec(name) is not None
-    except ModuleNotFoundError:  # its parent is no package
+    except ModuleNotFoundError:  # its parent is not a package
         return False

@@ -1,4 +1,4 @@
-"""What a notebook, and `print`, show of a flow, its plan and its figures."""
+"""Tests of the display of a flow, its plan and its statistics in notebooks and by `print`."""
 
 from xml.etree import ElementTree
 

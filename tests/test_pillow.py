@@ -1,4 +1,4 @@
-"""Pillow's images go in, and come out."""
+"""Tests of Pillow's images as inputs and outputs."""
 
 import io
 

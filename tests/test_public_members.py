@@ -1,4 +1,4 @@
-"""What applications may call on a flow and on a session: no more than these names."""
+"""Tests of the public members of flows and sessions: no more than these names."""
 
 import pytest
 

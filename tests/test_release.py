@@ -1,4 +1,4 @@
-"""What ``make release-check`` locks is what there is to install."""
+"""Tests that ``make release-check`` locks the extras that users can install."""
 
 import re
 import tomllib

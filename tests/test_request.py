@@ -28,7 +28,7 @@ def half(number: int):
 
 
 class Ended:
-    """Those that are over, in the order in which they were."""
+    """The ended requests, in the order of their ends."""
 
     def __init__(self):
         self._count = threading.Semaphore(0)
@@ -111,7 +111,7 @@ def test_a_request_whose_deadline_has_passed_is_answered_with_that():
 
 
 class Held:
-    """A flow of one unit that waits in its call until it is let go; its queue holds one."""
+    """A flow of one unit that blocks in its call until release; the queue holds a single row."""
 
     GRAPH = (
         "digraph { input [type=input] wait [queue_size=1, batch_size=1, threads=1] "
@@ -213,7 +213,7 @@ def test_on_the_calling_thread_requests_are_over_when_they_are_submitted():
 
 
 class Streamed:
-    """Takes the results of a stream as they come."""
+    """Receives the results of a stream as they arrive."""
 
     def __init__(self):
         self.came = threading.Semaphore(0)
@@ -316,7 +316,8 @@ def test_one_row_requests_are_one_session_that_costs_the_flow_nothing_when_it_is
         for number, request in enumerate(requests):
             (buffer,) = request.answer()["output"]
             assert buffer.data == number // 2 if number % 2 == 0 else buffer.error is not None
-        assert flow.scheduler.count_held() in ({}, {"sessions": 1})  # told before it is forgotten
+        # the callback runs before the session is forgotten
+        assert flow.scheduler.count_held() in ({}, {"sessions": 1})
     assert len(ended.requests) == 64
 
 
@@ -380,7 +381,7 @@ def test_what_is_given_up_in_the_queue_never_reaches_the_unit():
     with modelflow.Flow(graph, units=[held.unit, note]) as flow:
         submit(flow.scheduler, requests)
         assert held.entered.acquire(timeout=60)
-        for request in requests[:3]:  # the first is in the unit
+        for request in requests[:3]:  # the first request is in the unit
             request.cancel()
         assert ended.requests == requests[:3]
         held.go.set()
@@ -407,7 +408,7 @@ def test_one_that_was_returned_and_given_up_ends_when_it_is_submitted():
 
 
 class Nobody:
-    """Watches a request, which is a session of its own then, and notes nothing."""
+    """A watcher that records nothing; a watched request has its own session."""
 
     def on_call(self, part):
         pass
@@ -460,7 +461,7 @@ def test_what_was_made_is_kept_where_another_thread_took_the_room(monkeypatch):
         submit(flow.scheduler, requests[:1])
         assert held.entered.acquire(timeout=60)
         with monkeypatch.context() as patch:
-            # There was room for all when it was looked at, and when they go in there is not.
+            # The queue had room for all when it was checked, and has none when they enter.
             patch.setattr(Submitter, "count_fitting", lambda _, columns: (len([*columns]), None))
             rest = submit(flow.scheduler, requests[1:], room.set)
         assert rest == requests[1:]
@@ -477,7 +478,7 @@ def test_what_was_made_is_kept_where_another_thread_took_the_room(monkeypatch):
             ended.wait(4)
     answered = [requests[0], *requests[2:]]
     assert [data(request) for request in answered] == [[0, 0], [2, 2], [3, 3]]
-    assert len(made) <= 2 * len(answered)  # those that the unit has made of its answers
+    assert len(made) <= 2 * len(answered)  # the buffers that the unit has made for its answers
 
 
 def test_max_in_flight_lets_in_as_many_of_a_bundle_as_there_is_room_for():
@@ -498,7 +499,7 @@ def test_max_in_flight_lets_in_as_many_of_a_bundle_as_there_is_room_for():
 
 
 class Party:
-    """Waits for rows, and keeps what it is told of each."""
+    """Waits for rows, and records the notifications of each."""
 
     def __init__(self):
         self.came = queue.SimpleQueue()
@@ -654,7 +655,7 @@ def test_a_graph_in_which_rows_meet_takes_none_by_themselves():
 
 
 def waiting():
-    """A unit that waits to be let go; with what says that it works, lets it go, and has come."""
+    """Returns a unit that waits, its events for the call and the release, and its inputs."""
     entered, gate, seen = threading.Event(), threading.Event(), []
 
     @modelflow.flowunit(name="half")
@@ -710,7 +711,7 @@ def test_rows_in_a_flow_that_stops_fail():
     assert entered.wait(60)
     stopping = threading.Thread(target=flow.stop, kwargs={"drain": False})
     stopping.start()
-    found = [batch_members.came.get(timeout=60) for _ in range(2)]  # those that wait
+    found = [batch_members.came.get(timeout=60) for _ in range(2)]  # the waiting requests
     gate.set()
     stopping.join()
     assert {type(failure) for _, failure in found} <= {StreamClosed, Cancelled}
@@ -737,7 +738,7 @@ def test_requests_that_are_over_are_freed_without_a_search_for_cycles():
 
 
 class Marked:
-    """Something that can be seen to be gone: a request has no weak references."""
+    """An object that shows when a request is freed, because a request has no weak references."""
 
 
 def _marked(requests):

@@ -1,4 +1,4 @@
-"""Times that a caller gives are numbers; any other is an error that names the argument."""
+"""Tests of callers' time limits: a number, or an error that names the argument."""
 
 import asyncio
 import math
@@ -51,7 +51,7 @@ def test_the_error_says_what_was_given_and_what_was_expected():
 
 
 def with_async(name, *given):
-    """What calls a method that is a coroutine's."""
+    """Returns a function that calls a coroutine method."""
 
     async def call(owner, named):
         return await getattr(owner, name)(*given, **named)
@@ -60,7 +60,7 @@ def with_async(name, *given):
 
 
 def opened(flow, call):
-    """What calls a method of a session of its own."""
+    """Returns a function that calls a method of a new session."""
 
     def ask(**named):
         with flow.create_stream_io() as stream:
@@ -89,7 +89,7 @@ CALLS = {
 
 
 def sent(stream):
-    """The session, with one item in it and its input ended."""
+    """Sends an item into the session, ends the input, and returns the session."""
     stream.send("input", 1)
     stream.close_input()
     return stream

@@ -235,7 +235,7 @@ def test_an_error_is_returned_where_it_is_asked_for():
 
 
 def keeps_all():
-    """A stream unit that gives nothing until its stream ends."""
+    """Returns a stream unit that gives nothing until its stream ends."""
     return unit_of(lambda ctx: None, kind=Stream())
 
 
@@ -268,7 +268,7 @@ def test_a_loop_that_has_ended_harms_nobody(monkeypatch):
             task = asyncio.create_task(stream.arecv())
             await asyncio.sleep(0)  # the task has begun, and waits
             loop = asyncio.get_running_loop()
-            monkeypatch.setattr(loop, "call_soon_threadsafe", closed)  # as of a loop that is closed
+            monkeypatch.setattr(loop, "call_soon_threadsafe", closed)  # as for a closed loop
             stream.send("input", 1)
             assert flow.infer(2).data == 3
             task.cancel()

@@ -1,4 +1,4 @@
-"""The conformance check finds each way of breaking the contract."""
+"""Tests that the conformance check finds each way to break the contract."""
 
 import threading
 from typing import Any

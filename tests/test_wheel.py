@@ -1,4 +1,4 @@
-"""The wheel holds the units and the ready graphs, and runs them where nothing else is."""
+"""Tests that the wheel holds the units and the ready graphs, and runs without the sources."""
 
 import os
 import sys
@@ -90,7 +90,8 @@ def test_the_wheel_serves_the_pages_without_the_sources_and_without_node(wheel, 
 
 
 def test_the_wheel_runs_the_ready_graphs_in_an_environment_without_the_sources(wheel, tmp_path):
-    # The environment has the packages that modelflow needs, but modelflow itself only by the wheel.
+    # The environment has the packages that modelflow needs, and modelflow itself only from the
+    # wheel.
     venv.create(tmp_path / "env", with_pip=False)
     python = tmp_path / "env" / "bin" / "python"
     (site,) = (tmp_path / "env").glob("lib/python*/site-packages")

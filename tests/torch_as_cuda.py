@@ -1,4 +1,4 @@
-"""The device ``cuda`` of the tests: a GPU where there is one, else torch on the CPU."""
+"""The device ``cuda`` of the tests: a GPU if the machine has a GPU, else torch on the CPU."""
 
 import os
 from functools import cache
@@ -15,13 +15,13 @@ class OnCpu(TorchMemory):
 
 @cache
 def has_gpu():
-    """Tells whether PyTorch sees a GPU; ``MODELFLOW_GPU=1`` says that it must."""
+    """Returns whether PyTorch sees a GPU; with ``MODELFLOW_GPU=1``, a missing GPU is an error."""
     found = load_torch().cuda.is_available()
     assert found or not os.environ.get("MODELFLOW_GPU"), "PyTorch sees no GPU"
     return found
 
 
 def install(monkeypatch):
-    """Makes ``cuda`` a device of this machine, if it is none."""
+    """Makes ``cuda`` a device of this machine if the machine has no GPU."""
     if not has_gpu():
         monkeypatch.setitem(lookup.MEMORIES.instances, "cuda", OnCpu())

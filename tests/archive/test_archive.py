@@ -1,4 +1,4 @@
-"""Archives from anywhere: whatever is not as it was packed is refused before anything is used."""
+"""Tests that an archive which differs from the packed state is rejected before any use."""
 
 import dataclasses
 import hashlib
@@ -92,7 +92,7 @@ def test_no_change_of_an_archive_is_taken_for_what_was_packed(packed, tmp_path, 
     except ConfigError as error:
         assert str(error).startswith(str(other))  # noqa: PT017 - either is right
     else:
-        # A byte that means nothing (a version, a time), or one of the manifest's own words.
+        # A byte without meaning (a version, a time), or one of the manifest's own words.
         assert set(found.values()) == set(expected.values())
 
 

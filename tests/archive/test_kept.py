@@ -1,4 +1,4 @@
-"""What is kept of archives, and what is removed."""
+"""Tests of the archives that a machine keeps, and of their removal."""
 
 import errno
 import os
@@ -28,7 +28,7 @@ def cache(tmp_path, monkeypatch):
 
 
 def kept(cache, name, size, days):
-    """A copy that was used so many days ago."""
+    """Returns a copy that was used so many days ago."""
     place = cache / name
     if place.suffix:
         place.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What an archive lists to be installed."""
+"""Tests of an archive's requirements."""
 
 from modelflow.archive.requirements import lock_requirements
 

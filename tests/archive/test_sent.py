@@ -1,4 +1,4 @@
-"""Archives that come in pieces: once a machine, whoever sends them, whatever ends meanwhile."""
+"""Tests of archives in pieces: received once a machine, from any sender, despite crashes."""
 
 import threading
 
@@ -18,7 +18,7 @@ def cache(tmp_path, monkeypatch):
 
 
 def archive_of(folder, name):
-    """An archive of a graph of that name."""
+    """Returns an archive of a graph of that name."""
     graph, archive = folder / f"{name}.dot", folder / f"{name}.mfz"
     graph.write_text(f"digraph {name} {{ a [type=input]; b [type=output]; a -> b }}")
     assert CliRunner().invoke(cli, ["pack", str(graph), "-o", str(archive)]).exit_code == 0
@@ -31,7 +31,7 @@ def packed(tmp_path):
 
 
 def send(archives, digest, content, size=100, sender="me"):
-    """Sends it as a caller does; returns whether it was wanted."""
+    """Sends an archive as a caller does; returns whether the receiver wanted the archive."""
     if archives.has(digest, sender):
         return False
     for offset in range(0, len(content), size):

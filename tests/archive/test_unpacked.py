@@ -1,4 +1,4 @@
-"""Copies of archives: whole or not there, verified each time, made anew where they differ."""
+"""Tests of copies of archives: complete or absent, verified each time, replaced if different."""
 
 import os
 import shutil
@@ -159,7 +159,7 @@ def test_a_place_that_cannot_be_written_is_told(packed, tmp_path, monkeypatch):
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no small disk to be had")
 def test_a_full_disk_leaves_nothing_behind(packed, cache):
-    # A limit of the size of files stands for the disk: both are errors of the same call.
+    # A limit of file sizes stands in for a full disk, because both are errors of the same call.
     program = (
         "import resource, signal, sys; from pathlib import Path\n"
         "from modelflow.archive.unpack import unpack\n"

@@ -1,4 +1,4 @@
-"""Random graphs in this process, ended at random moments in one of many ways."""
+"""Random graphs in this process, ended at random moments and in various ways."""
 
 import contextlib
 import gc
@@ -41,7 +41,7 @@ def attack_flows(moments, number):
 
     level = logging.getLogger("modelflow").level
     logging.getLogger("modelflow").setLevel(logging.CRITICAL)
-    gc.collect()  # what earlier tests have left is not freed in the middle
+    gc.collect()  # the garbage of earlier tests is not freed in the middle
     try:
         with untraced():
             attack()
@@ -87,7 +87,7 @@ def end_after(program, rows, way, moment):
 
 
 def use(stream, columns):
-    """Sends and receives until the end, whoever brings it about."""
+    """Sends and receives until the end of the stream, for any cause."""
     with contextlib.suppress(StreamClosed, Cancelled):
         for row in zip(*columns.values(), strict=True):
             for port, value in zip(columns, row, strict=True):

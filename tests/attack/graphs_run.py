@@ -15,15 +15,15 @@ from tests import programs
 from tests.attack.outputs import FILES, check_outputs, write_pictures
 from tests.attack.traces import LONG, of_session, soon
 
-# What ONNX Runtime leaves in the temporary folder when it is imported.
+# The files that ONNX Runtime leaves in the temporary folder when it is imported.
 _OTHERS = ".ses"
 
-# What Python itself says of a Ctrl-C, with exit code 1, before it has come to the program.
+# The messages of Python itself after a Ctrl-C, with exit code 1, before the program begins.
 _IN_PYTHONS_START = ("Could not import runpy module", "Fatal Python error: init_")
 
 
 class Target:
-    """A graph that ``modelflow run`` runs, and what its outputs are when they are whole."""
+    """A graph for ``modelflow run``, and the outputs of a complete run."""
 
     def __init__(self, name, arguments, pattern, code=0):
         self.name = name
@@ -56,7 +56,7 @@ class Target:
 
 
 class Server(Target):
-    """A graph that runs until it is ended."""
+    """A graph that runs until the attack ends the process."""
 
     def __init__(self, name, arguments, port):
         super().__init__(name, arguments, "")
@@ -78,7 +78,7 @@ class Server(Target):
 
 
 def targets(folder):
-    """Makes the graphs and their inputs; those whose packages are there."""
+    """Makes the graphs and their inputs, for the installed packages."""
     write_pictures(folder / "pictures", 300)
     write_pictures(folder / "broken", 300, broken=(0, 150, 299))
     found = []
@@ -129,7 +129,8 @@ def end_after(aim, folder, number, moment):
         _, errors = process.communicate(timeout=LONG)
         seconds = time.monotonic() - start
         where = f"{aim.name}, {number.name} after {moment:.3f} s"
-        # Before the program has set its own handlers, the system ends it: shells say the same code.
+        # Before the program has set its own handlers, the system ends the process. Shells report
+        # the same code for both.
         code = process.returncode if process.returncode >= 0 else 128 - process.returncode
         if number is signal.SIGINT and errors.startswith(_IN_PYTHONS_START):
             allowed.append(1)
@@ -138,8 +139,8 @@ def end_after(aim, folder, number, moment):
     try:
         check_outputs(folder / "written")
         left = [file.name for file in (folder / "tmp").iterdir() if file.name != _OTHERS]
-        # Python itself writes a file when it looks for the folder: a program that the system has
-        # ended, before it had its own handlers, may leave that one.
+        # Python itself writes a file when it looks for the folder. A program that the system ends
+        # before the program's own handlers exist may leave that file.
         assert not left or process.returncode < 0, f"temporary files are left: {left}"
     except AssertionError as error:
         error.add_note(where + "\n" + errors)

@@ -1,4 +1,4 @@
-"""What the attacked graphs read and write."""
+"""Inputs and outputs of the attacked graphs."""
 
 import cv2
 import numpy as np
@@ -16,7 +16,7 @@ graphconf = '''digraph files {
 
 
 def write_pictures(folder, count, broken=()):
-    """Writes ``count`` pictures; those of the numbers in ``broken`` are none."""
+    """Writes ``count`` pictures, of which the numbers in ``broken`` are cut off."""
     folder.mkdir()
     noise = np.random.default_rng(0).integers(0, 255, (200, 200, 3), np.uint8)
     for number in range(count):
@@ -27,7 +27,7 @@ def write_pictures(folder, count, broken=()):
 
 
 def check_outputs(folder):
-    """Looks that nothing is half written, and no draft left; deletes them, returns how many."""
+    """Checks for incomplete outputs and drafts; deletes the outputs and returns their count."""
     files = list(folder.iterdir())
     for file in files:
         assert not file.name.startswith("."), f"a draft is left: {file.name}"

@@ -1,7 +1,7 @@
-"""The ready graphs as flows, ended at random moments: a program a graph, so that models load once.
+"""The ready graphs as flows, ended at random moments, in a program for each graph.
 
-``python -m tests.attack.ready NAME MOMENTS SEED`` runs one of them in the working folder, which
-belongs to it, and writes ``result.json`` there.
+The models of a program load once. ``python -m tests.attack.ready NAME MOMENTS SEED`` runs one graph
+in the working folder, which belongs to the program, and writes ``result.json`` there.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ _PICTURES = 40
 
 
 class Files:
-    """Pictures that are read, made smaller and written: by threads, or by worker processes."""
+    """Pictures that are read, made smaller and written by threads or worker processes."""
 
     pattern = "*.png"
 
@@ -54,15 +54,15 @@ class Files:
         return read_graph(self.path)
 
     def use(self, _over):
-        """Returns the threads of what users do meanwhile."""
+        """Returns the threads of the users during the run."""
         return []
 
     def check_users(self, was_dropped):
-        """Looks at what they were told; ``was_dropped``: what was under way was to be dropped."""
+        """Checks the users' results; ``was_dropped`` if rows in progress may be lost."""
 
 
 class VideoBoxes(Files):
-    """A video in which shapes are found, named and drawn."""
+    """A video in which a graph finds, names and draws shapes."""
 
     pattern = "*.mp4"
 
@@ -79,7 +79,7 @@ class VideoBoxes(Files):
 
 
 class Digits(Files):
-    """Pictures of digits that a model tells apart."""
+    """Pictures of digits that a model classifies."""
 
     pattern = "*.none"
 
@@ -92,7 +92,7 @@ class Digits(Files):
 
 
 class MnistHttp(Digits):
-    """The same model behind HTTP, with users that ask all the time."""
+    """The same model behind HTTP, with users that send requests all the time."""
 
     def __init__(self, folder):
         super().__init__(folder)
@@ -125,7 +125,8 @@ class MnistHttp(Digits):
                 connection.request("POST", "/v1/digit", self.digit)
                 answer = connection.getresponse()
                 body = answer.read()
-            except (OSError, http.client.HTTPException):  # it does not listen, or not any more
+            # the server does not listen yet, or no longer
+            except (OSError, http.client.HTTPException):
                 continue
             finally:
                 connection.close()
@@ -135,7 +136,7 @@ class MnistHttp(Digits):
                 self.dropped.append((answer.status, body))
 
 
-TARGETS = {  # those that take longest begin
+TARGETS = {  # the targets that take longest come first
     "files, processes": lambda folder: Files(folder, workers="process"),
     "mnist_http": MnistHttp,
     "digits": Digits,
@@ -146,7 +147,7 @@ TARGETS = {  # those that take longest begin
 
 
 class KeptModel(LoadedModel):
-    """A model that stays loaded when the unit closes it: most flows of an attack share one."""
+    """A model that stays loaded when the unit closes the model, because most flows share models."""
 
     def __init__(self, model):
         self.inputs, self.outputs, self.memory = model.inputs, model.outputs, model.memory
@@ -163,7 +164,7 @@ class KeptModel(LoadedModel):
 
 
 def keep_models(chance):
-    """Has models loaded anew for one flow of ten alone."""
+    """Keeps models loaded for later flows, but lets a tenth of the flows load models again."""
     for engine in (TensorFlowEngine, OnnxEngine):
         engine.load = _keeping(engine.load, {}, chance)  # type: ignore[method-assign]
 
@@ -183,7 +184,7 @@ def _keeping(load, kept, chance):
 
 
 class Signal(BaseException):
-    """Ctrl-C, where this program expects one."""
+    """The exception for Ctrl-C at a moment when this program expects the signal."""
 
 
 class Ending:
@@ -213,7 +214,7 @@ class Ending:
 
 
 def end_after(target, graph, way, moment, chance):
-    """Runs one flow; returns whether it was ended, and how long that took."""
+    """Runs a flow; returns whether the flow was ended, and the seconds of the end."""
     flow = Flow(graph, stop_timeout=LONG)
     assert not flow.scheduler.is_running
     ending = Ending(flow, way, moment, chance)
@@ -222,7 +223,7 @@ def end_after(target, graph, way, moment, chance):
     try:
         signal.signal(signal.SIGINT, _interrupted)
         ending.thread.start()
-        with contextlib.suppress(StreamClosed, Cancelled):  # it was ended before it began
+        with contextlib.suppress(StreamClosed, Cancelled):  # the flow was ended before it began
             flow.start()
             users = target.use(ending.over)
             flow.wait()
@@ -252,8 +253,8 @@ def _interrupted(_number, _frame):
 def attack(name, moments, number):
     """Attacks one graph in this process.
 
-    Writes into ``result.json`` how often in which way, the longest end, and how long a whole run
-    takes (in seconds).
+    Writes ``result.json`` with the counts of each way, the longest end, and the time of a whole run
+    (in seconds).
     """
     folder, chance = Path.cwd(), random.Random(f"{name}{number}")
     keep_models(chance)
@@ -261,7 +262,8 @@ def attack(name, moments, number):
     target = TARGETS[name](folder)
     graph = target.graph()
     seconds = min(_whole_run(target, graph, folder) for _ in range(3))  # the first loads libraries
-    for file in Path(tempfile.gettempdir()).iterdir():  # what a library leaves when it is imported
+    # files that a library leaves when it is imported
+    for file in Path(tempfile.gettempdir()).iterdir():
         file.unlink()
     before, counts, longest = traces(), Counter(), 0.0
     for place in range(moments):
@@ -278,13 +280,13 @@ def attack(name, moments, number):
             raise
         counts[way if was_ended else "(was over)"] += 1
         longest = max(longest, took)
-        if place % 50 == 49 or place == moments - 1:  # to be looked at while it runs
+        if place % 50 == 49 or place == moments - 1:  # results may be read while the attack runs
             found = {"counts": counts, "longest": longest, "whole": seconds}
             (folder / "result.json").write_text(json.dumps(found))
 
 
 def _whole_run(target, graph, folder):
-    """Runs to the end (HTTP: until some are answered); returns how long that took."""
+    """Returns the seconds of a run to the end (HTTP: until some requests are answered)."""
     start = time.monotonic()
     if isinstance(target, MnistHttp):
         over = threading.Event()
@@ -303,9 +305,9 @@ def _whole_run(target, graph, folder):
 
 
 def attack_ready(moments, number, folder, names=None):
-    """Attacks the ready graphs, as many at once as there are processors.
+    """Attacks the ready graphs, as many at once as the machine has processors.
 
-    Returns the results of each; AssertionError with what a program that failed has said.
+    Returns the results of each. Raises AssertionError with the output of a failed program.
     """
     chosen = [name for name in TARGETS if names is None or name in names]
     with ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -1,6 +1,7 @@
 """Attacks servers: good clients over both protocols, while foreign code and processes misbehave.
 
-Judged from outside alone: what clients are answered and when, how the server ends, what it leaves.
+The judgement is from outside alone: the answers to clients and their times, the end of the server,
+and its leftovers.
 """
 
 import contextlib
@@ -34,32 +35,33 @@ MODES = {
     "shared-replicas": ("--replicas", "2"),
     "shared-workers": ("--workers", "2"),
 }
-"""Which servers are attacked, by their options; in shared ones bad models end good ones too."""
+"""The attacked servers by their options; in the shared modes, bad models also end good models."""
 _PHASES = {"undisturbed": 10.0, "beside bad models": 20.0, "with deaths": 40.0}
-"""Of each minute or so: nobody does anything, foreign code misbehaves, and processes die too."""
+"""Seconds of each phase: no disturbance, then misbehaving foreign code, then also dying processes.
+"""
 _RATE = 0.95
 _LATE = 0.2  # seconds beyond a deadline
 _DRAIN = 2.0
-_END = _DRAIN + 2.0 + 0.5  # and what starting an end and seeing it takes
+_END = _DRAIN + 2.0 + 0.5  # and the time to start and to notice an end
 _REQUESTS = ("hang", "abort", "exit", "leave", "raise", "memory")
 _LOADS = ("hang", "abort", "raise", "")
 
 
 @dataclass
 class Found:
-    """What was seen.
+    """The observations of an attack.
 
     Attributes:
         is_isolated: The bad models have processes of their own.
         answers: Answers to good clients, by kind.
         wrong: Answers that were not those of the request.
-        late: Answers beyond their deadline: of what kind, how late, and when in the attack.
-        deeds: What was done to the server.
+        late: Answers beyond their deadline: the kind, the delay, and the time in the attack.
+        deeds: The actions against the server.
         recovery: Seconds from the end of a process until a good client was answered again.
         rates: Right answers a second in each phase, without `recovery`.
         end: Seconds from SIGTERM to the end of the process.
         code: Its exit code.
-        left: What it has left.
+        left: The leftovers of the server.
     """
 
     is_isolated: bool = True
@@ -74,7 +76,7 @@ class Found:
     left: list[str] = field(default_factory=list)
 
     def problems(self) -> list[str]:
-        """Returns what must not be."""
+        """Returns the observations that must not occur."""
         found = [f"wrong: {text}" for text in self.wrong]
         found += [f"late: {text}" for text in self.late]
         found += [f"left: {one}" for one in self.left]
@@ -98,7 +100,7 @@ class _Clients:
         self._began = time.monotonic()
         self._is_over = threading.Event()
         self._changed = threading.Condition()
-        self.count = 0  # of right answers
+        self.count = 0  # number of right answers
         asks = [self._ask_rest] * 4 + [self._ask_grpc] * 2
         self._threads = [
             threading.Thread(target=ask, args=(random.Random(seed + number),))
@@ -122,7 +124,7 @@ class _Clients:
             return self._changed.wait_for(lambda: self.count > before, seconds)
 
     def count_during(self, seconds: float, meanwhile: Callable[[], object]) -> tuple[int, float]:
-        """Returns right answers, and seconds without recovery, while something is done again."""
+        """Returns the right answers and the seconds without recovery, while an action repeats."""
         before, start, lost = self.count, time.monotonic(), sum(self._found.recovery)
         while time.monotonic() < start + seconds:
             meanwhile()
@@ -184,7 +186,7 @@ class _Clients:
             if beyond > _LATE:
                 text = f"{kind}, by {beyond:.2f} s, after {now - self._began:.1f} s"
                 self._found.late.append(text)
-        # Whoever is told to come again does not do so at once.
+        # A client that gets 503 does not come again at once.
         pause = self._pause if kind == "right" else max(0.02, self._pause)
         if pause:
             self._is_over.wait(pause)
@@ -198,10 +200,10 @@ class Attack:
 
         Args:
             mode: Of `MODES`.
-            seed: What is done, and when, follows from it.
+            seed: The seed of the actions and their times.
             folder: Where the models are written; empty.
-            pause: Seconds of each client between two requests. Without one, clients and server take
-                all there is of a small machine, and a process that begins takes it from them.
+            pause: Seconds of each client between two requests. Without a pause, clients and server
+                use all processors of a small machine, which delays the start of a process.
         """
         self._pause = pause
         self._mode, self._seed, self._folder = mode, seed, folder
@@ -212,16 +214,16 @@ class Attack:
         write_models(folder, good="works", bad="works", loads="Loads")
 
     def run(self, seconds: float, on_round: Callable[[Found], None] = lambda _: None) -> Found:
-        """Serves, attacks for so many seconds, and ends it.
+        """Starts the server, attacks for so many seconds, and ends the server.
 
-        The phases take turns: a machine that is slower for a while is so in all of them.
+        The phases alternate. Thus a temporarily slower machine affects all of them.
 
         Args:
             seconds: How long; a last round is shorter in all its phases.
-            on_round: Called after each round with what was seen so far.
+            on_round: Called after each round with the observations so far.
 
         Returns:
-            What was seen.
+            The observations.
         """
         first, count, *more = MODES[self._mode]
         options = [
@@ -312,7 +314,7 @@ class Attack:
         return "SIGHUP"
 
     def _post(self, path: str, document: Any) -> None:
-        """Asks on a thread of its own: what is asked may hang."""
+        """Sends the request on a new thread, because the model may hang."""
 
         def ask() -> None:
             with contextlib.suppress(OSError, http.client.HTTPException, ValueError):

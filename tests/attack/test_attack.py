@@ -23,7 +23,7 @@ def same(value):
 
 
 def test_a_ctrl_c_at_any_place_of_a_start_is_raised_and_leaves_no_thread():
-    # An import that is cut off leaves its file open.
+    # An interrupted import leaves its file open.
     importlib.import_module("modelflow.runtime.scheduler")
     importlib.import_module("modelflow.profile.profile_section")
     before = threading.enumerate()

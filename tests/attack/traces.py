@@ -1,4 +1,4 @@
-"""What a run may leave behind, looked at before and after."""
+"""Checks of the leftovers of a run, taken before and after."""
 
 import contextlib
 import os
@@ -6,11 +6,11 @@ import threading
 import time
 from pathlib import Path
 
-LONG = 60.0  # seconds until what hangs is given up
+LONG = 60.0  # seconds until a hanging process is given up
 
 
 def traces():
-    """The threads, children, and descriptors (shared memory among them) of this process."""
+    """Returns the threads, children, and descriptors (shared memory among them) of this process."""
     return {
         "threads": {t.name for t in threading.enumerate() if t.name.startswith("modelflow")},
         "children": _children(os.getpid()),
@@ -21,18 +21,18 @@ def traces():
 def _children(pid):
     found: set[str] = set()
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(OSError):  # a thread that has ended meanwhile
+        with contextlib.suppress(OSError):  # the thread has ended meanwhile
             found.update(task.read_text().split())
     return found
 
 
 def of_session(leader):
-    """The processes, but zombies, of a session that was started for one program."""
+    """Returns the processes, but zombies, of a session that was started for one program."""
     found = set()
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             _, _, rest = stat.read_text().rpartition(") ")
-        except OSError:  # it has ended
+        except OSError:  # the process has ended
             continue
         state, _, _, session, *_ = rest.split()
         if int(session) == leader and state != "Z":
@@ -41,7 +41,7 @@ def of_session(leader):
 
 
 def soon(condition):
-    """Whether ``condition`` comes true; what has been told to end may need a moment."""
+    """Returns whether ``condition`` comes true in time; ending may take a moment."""
     end = time.monotonic() + LONG
     while not condition():
         if time.monotonic() > end:

@@ -1,4 +1,4 @@
-"""What an item costs the runtime is held against bounds; in counts, which load does not blur."""
+"""Tests of the runtime's cost per item against bounds, in counts, which do not depend on load."""
 
 import re
 import sys
@@ -25,7 +25,7 @@ def test_the_standard_workloads_cost_no_more_than_their_bounds():
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory):
-    """The bounds of one workload, written on this machine."""
+    """Returns the bounds of one workload, written on this machine."""
     file = tmp_path_factory.mktemp("bounds") / "bounds.toml"
     done = bounds("calls", "--workload", WORKLOAD, "--write", "--bounds", str(file))
     assert done.returncode == 0, done.stderr
@@ -34,7 +34,7 @@ def text(tmp_path_factory):
 
 @pytest.fixture
 def written(text, tmp_path):
-    """A file of them."""
+    """Returns a file with the bounds."""
     file = tmp_path / "bounds.toml"
     file.write_text(text)
     return file
@@ -64,7 +64,7 @@ def test_bounds_of_another_python_are_not_held(written):
     assert "calls: the bounds are those of Python 2.7, this is 3" in done.stdout
 
 
-# One call more in what every batch passes must be seen.
+# The test must notice one more call in the path of every batch.
 DEARER = """
 import runpy, sys
 from modelflow.runtime.workers.worker import Worker

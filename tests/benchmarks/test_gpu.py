@@ -41,7 +41,7 @@ def command_of(steps):
 
 @pytest.fixture
 def run(tmp_path):
-    """A function: runs steps, name -> code; returns the program and its results, name -> step."""
+    """Returns a function that runs steps (name -> code), and returns the program and results."""
 
     def run_steps(steps, *options):
         done = programs.run([*command_of(steps), "--out", tmp_path, *options])
@@ -53,8 +53,8 @@ def run(tmp_path):
 
 
 def tells(told):
-    """A step that gives a table, opens a FIFO when the table has been read, and hangs."""
-    # A pipe holds 64 KiB: when more is written, what came before has been read.
+    """Returns a step that prints a table, opens a FIFO when the table has been read, and hangs."""
+    # A pipe holds 64 KiB: when more is written, the bytes before have been read.
     more = f"print(('x' * 1000 + '\\n') * 300, flush=True)\nopen({str(told)!r}, 'w').close()"
     return f"{TABLE}\n{more}\nimport time; time.sleep(3600)"
 
@@ -85,7 +85,7 @@ def test_every_step_that_fails_is_told_and_the_next_one_runs(run, tmp_path):
     assert "ValueError: no such kernel" in (tmp_path / "raises.log").read_text()
 
 
-# Its child is in a session of its own, keeps the pipe open, and ignores SIGTERM and SIGABRT.
+# The step's child is in its own session, keeps the pipe open, and ignores SIGTERM and SIGABRT.
 STUBBORN = """
 import signal, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -192,7 +192,7 @@ def test_the_results_say_what_they_are_of_and_are_not_overwritten_by_another_run
 
 
 def test_what_was_found_is_in_the_folder_while_a_step_runs(tmp_path):
-    """A command that is cut off leaves what it has."""
+    """Tests that an interrupted command leaves its results so far."""
     told = tmp_path / "told"
     os.mkfifo(told)
     code = tells(told)
@@ -313,7 +313,7 @@ def test_the_wheels_are_all_that_modelflow_needs_there():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     needed = names(project["dependencies"]) | names(project["optional-dependencies"]["serve"])
     of_the_machine = {"numpy", "opencv-python-headless"}
-    not_used = {"grpcio"}  # the servers of the benchmark speak HTTP alone
+    not_used = {"grpcio"}  # the benchmark's servers speak only HTTP
     lines = (FOLDER / "gpu_wheels.txt").read_text().splitlines()
     listed = names(line for line in lines if line and not line.startswith("#"))
     assert needed - of_the_machine - not_used <= listed

@@ -1,4 +1,4 @@
-"""What the programs of the benchmarks share."""
+"""Tests of the shared code of the benchmarks' programs."""
 
 import sys
 from pathlib import Path
@@ -14,7 +14,7 @@ def run(code):
 
 
 def test_a_steady_rate_leaves_out_the_first_fifth():
-    # The start-up, of which nothing counts, takes until 1.5.
+    # The start-up, which does not count, takes until 1.5.
     moments = [0.1, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0]
     code = f"from measure import steady_rate; print(steady_rate({moments}, 4))"
     assert float(run(code).stdout) == 7 * 4 / 3.5

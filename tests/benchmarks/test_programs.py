@@ -12,7 +12,8 @@ from tests import programs
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
-# What the documentation and the bounds rely on: run by every run of the tests, and therefore light.
+# The rows that the documentation and the bounds rely on. They are light because every run of the
+# tests runs them.
 LIGHT = {
     "overhead": (
         "forward, batch 1",

@@ -26,7 +26,7 @@ graphconf = '''digraph small {
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A working folder with a graph and two pictures in ``photos``."""
+    """Returns a working folder with a graph and two pictures in ``photos``."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "small.toml").write_text(GRAPH)
     (tmp_path / "photos").mkdir()
@@ -38,7 +38,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def modelflow(folder):
-    """Runs the command line in a process of its own, in the folder."""
+    """Returns a function that runs the command line in a separate process, in the folder."""
 
     def run(*arguments, **more):
         return programs.run(
@@ -53,7 +53,7 @@ def modelflow(folder):
 
 @pytest.fixture
 def modelflow_here(folder):
-    """Runs the command line in the tests' own process, in the folder; see `tests.in_process`."""
+    """Returns a function that runs the command line in the tests' process, in the folder."""
 
     def run(*arguments, env=None, **more):
         return run_here(arguments, env={"COLUMNS": "200", **(env or {})}, **more)

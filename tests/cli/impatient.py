@@ -1,4 +1,4 @@
-"""The command line, whose flows wait a second, and not ten, for a unit that does not come back."""
+"""The command line, with flows that wait 1 s instead of 10 s for a unit that does not return."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""What runs a graph that places no node, as options say it."""
+"""Tests of the options that place a graph without placements."""
 
 import click
 import pytest
@@ -9,7 +9,7 @@ from modelflow.config.placement import PlacementConfig
 
 
 def placement(*words):
-    """The placement that options mean; a wrong use is raised as what it says."""
+    """Returns the placement that options mean; a wrong use raises its message."""
     found = []
 
     @click.command()

@@ -1,4 +1,4 @@
-"""What the shell offers, by click's own completion and by bash."""
+"""Tests of shell completion, by click's own completion and by bash."""
 
 import subprocess
 import sys
@@ -31,7 +31,7 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "photos" / "a.jpg").touch()
     (tmp_path / "photos" / ".hidden.jpg").touch()
     monkeypatch.chdir(tmp_path)
-    forget_declared(sys.modules)  # what other tests' modules have declared is offered, too
+    forget_declared(sys.modules)  # units that other tests' modules declared are offered, too
     return tmp_path
 
 

@@ -1,4 +1,4 @@
-"""``modelflow run --dashboard`` and ``modelflow dashboard``: addresses, ends, what is wrong."""
+"""Tests of ``modelflow run --dashboard`` and ``modelflow dashboard``: addresses, ends, errors."""
 
 import http.client
 import re
@@ -51,7 +51,7 @@ def started(folder, *arguments):
 
 
 def printed(process, pattern):
-    """Returns what the first line that matches has in brackets."""
+    """Returns the first group of the first line that matches."""
     for line in process.stderr:
         if found := re.search(pattern, line):
             return found[1]

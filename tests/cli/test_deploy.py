@@ -1,4 +1,4 @@
-"""``modelflow deploy``, by what it writes, and by what is started of it."""
+"""Tests of the files that ``modelflow deploy`` writes, and of servers started from them."""
 
 import hashlib
 import json
@@ -72,7 +72,7 @@ def graph(tmp_path, monkeypatch):
 
 
 def deploy(*words):
-    """The exit code of the command."""
+    """Returns the exit code of the command."""
     with pytest.raises(SystemExit) as ended:
         main(["deploy", *map(str, words)])
     return ended.value.code
@@ -153,7 +153,7 @@ def test_the_same_graph_gives_the_same_bytes(graph):
 
 
 def test_what_the_image_starts_serves_the_graph(graph):
-    """The variables and the command of the Dockerfile, without a container around them."""
+    """Runs the Dockerfile's variables and command without a container."""
     folder = graph.parent / "out"
     assert deploy("docker", graph, "-o", folder, "--drain-timeout", "7") == 0
     text = (folder / "Dockerfile").read_text()
@@ -295,7 +295,7 @@ def test_what_would_not_be_read_as_it_is_meant_is_refused(words, text, graph, ca
 
 
 def test_an_archive_is_taken_as_it_is(graph):
-    """In processes of their own: units of an archive are others than those that it was made of."""
+    """Runs each command in its own process, because an archive has its own copies of the units."""
 
     def run(*words):
         return programs.run(["python", "-m", "modelflow", *words], cwd=graph.parent)

@@ -1,4 +1,4 @@
-"""``modelflow doctor``: what it says of a graph, a profile, a running flow."""
+"""Tests of the findings of ``modelflow doctor`` in a graph, a profile, and a running flow."""
 
 import json
 import signal
@@ -13,8 +13,8 @@ from modelflow.cli.main import main
 from modelflow.insight.doctor import Case, diagnose
 from tests import programs
 
-# What `modelflow profile slow.toml --input photos --seconds 0.7 --json slow_profile.json` wrote of
-# the graph below.
+# The file that `modelflow profile slow.toml --input photos --seconds 0.7 --json slow_profile.json`
+# wrote for the graph below.
 PROFILE = Path(__file__).with_name("slow_profile.json")
 
 WAITING = """
@@ -45,9 +45,9 @@ def slow(folder):
 
 @pytest.fixture
 def seen(monkeypatch):
-    """The cases that were judged: each gets the verdict on the recorded profile.
+    """Returns the cases that were diagnosed: each gets the diagnosis of the recorded profile.
 
-    What a live run shows depends on the load of the machine.
+    The diagnosis of a live run depends on the load of the machine.
     """
     recorded = Case.between(*read_profile(PROFILE))
     cases = []
@@ -152,7 +152,8 @@ def test_bad_input_is_said_exactly(modelflow_here, slow, arguments, code, messag
 def test_a_ctrl_c_ends_it_at_once(slow):
     command = [sys.executable, "-m", "modelflow", "doctor", "slow.toml", "--input", "photos"]
     command += ["--seconds", "600"]
-    # Not while it is imported: what is raised in the interpreter's own callbacks then is lost.
+    # The signal is not sent during the import: exceptions in the interpreter's own callbacks then
+    # are lost.
     marked = SLEEPING.replace("    return", "    open('here', 'w').close()\n    return")
     (slow / "sleeping.py").write_text(marked)
     with programs.started(

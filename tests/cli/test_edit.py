@@ -1,4 +1,4 @@
-"""``modelflow edit``: its address, its end, what is wrong."""
+"""Tests of ``modelflow edit``: its address, its end, errors."""
 
 import http.client
 import json
@@ -48,7 +48,7 @@ def test_it_says_where_it_is_and_ends_with_ctrl_c(tmp_path):
         client.request("POST", f"/api/open?{where.query}", "{}")
         opened = json.loads(client.getresponse().read())
         assert opened["text"] == GRAPH
-        assert opened["findings"] == []  # a unit named by module stands beside the graph
+        assert opened["findings"] == []  # a unit named by module is in a file next to the graph
         process.send_signal(signal.SIGINT)
         assert process.wait(programs.LIMIT) == 130
         client.close()

@@ -1,4 +1,4 @@
-"""What the environment sets in graphs: below the command line, above the file and an archive."""
+"""Tests of environment variables for graphs, against command line, file and archive."""
 
 import base64
 import json
@@ -27,7 +27,7 @@ graphconf = '''digraph {
 
 @pytest.fixture
 def shape(modelflow_here, monkeypatch):
-    """Runs the graph on a picture; returns the shape of what comes out, and what was told."""
+    """Runs the graph on a picture; returns the shape of the result, and the messages."""
 
     def run(*arguments, graph="small.toml", **variables):
         with monkeypatch.context() as patch:

@@ -1,4 +1,4 @@
-"""The codes of docs/reference/exit-codes.md, each by a command that ends with it."""
+"""Tests of the codes of docs/reference/exit-codes.md, each by a command that ends so."""
 
 import contextlib
 import fcntl
@@ -106,13 +106,14 @@ def test_a_signal_ends_a_run_that_waits_for_standard_input(folder, numbers, more
         assert process.stdout.readline() == "begun\n"
         process.stdin.write("some")
         process.stdin.flush()
-        while any(fcntl.ioctl(process.stdin, termios.FIONREAD, bytes(4))):  # it is not read yet
+        # not all input has been read
+        while any(fcntl.ioctl(process.stdin, termios.FIONREAD, bytes(4))):
             os.sched_yield()
         for number in numbers:
             process.send_signal(number)
         process.wait(programs.LIMIT)
         told = process.stderr.read()
-    # The second may come when Python has ended: a shell shows that with the same code.
+    # The second signal may arrive when Python has ended; a shell shows the same code.
     codes = (128 + numbers[0], -numbers[0])[: len(numbers)]
     assert (process.returncode in codes, "Fatal" in told) == (True, False), told
 
@@ -173,7 +174,7 @@ def test_what_an_option_names_is_written_whole_or_not_at_all(folder, line, optio
     (folder / file).write_text("before")
     (folder / file).chmod(0o600)
     (folder / "link").symlink_to(file)
-    program = f"ulimit -f 0; {sys.executable} -m modelflow {line}"  # as a disk that is full
+    program = f"ulimit -f 0; {sys.executable} -m modelflow {line}"  # like a full disk
     done = programs.run(["bash", "-c", program], cwd=folder)
     assert done.returncode == 1
     assert done.stderr.endswith(f"{option} {file}: cannot be written: File too large\n")

@@ -1,4 +1,4 @@
-"""A new user's afternoon: what ``modelflow init`` writes is run as its README says."""
+"""Tests that follow the README of an application from ``modelflow init``, as a new user does."""
 
 import contextlib
 import json
@@ -21,7 +21,7 @@ NEEDS = {"flask": "flask", "video": "av", "http": "httptools", "text": "tensorfl
 
 
 def run(words, folder):
-    """Types a line: in this process, where TensorFlow may be loaded already, but for the tests."""
+    """Runs a line of the README in this process, and the application's tests in a program."""
     if words[0] == "modelflow":
         with contextlib.chdir(folder):
             done = run_here(tuple(words[1:]), env={})
@@ -40,13 +40,13 @@ def run(words, folder):
 
 
 def made(template, folder):
-    """The application of a template, each line of whose README was typed."""
+    """Returns the application of a template after each line of its README was run."""
     run(["modelflow", "init", "mine", "--template", template], folder)
     place = folder / "mine"
     readme = (place / "README.md").read_text()
     (block,) = re.findall(r"^```bash\n(.*?)^```$", readme, re.M | re.S)
     for line in block.splitlines():
-        # Its tests are those of the graph that two others have as well.
+        # Its tests equal those of the graph that two other templates share.
         if (template, line) != ("batch", "python -m pytest -q"):
             run(shlex.split(line), place)
     for session in sessions(readme):

@@ -1,4 +1,4 @@
-"""Jobs by the command line alone: what failed, how far it is, and going on after an end."""
+"""Tests of jobs on the command line: failed items, progress, and resuming."""
 
 import base64
 import fcntl
@@ -47,7 +47,7 @@ def graph(*nodes, unit="jobs:size", output="output [type=output]"):
 
 @pytest.fixture
 def job(folder):
-    """Sixty texts, five of them bad, and a graph that gives their sizes."""
+    """Returns a folder with sixty texts, five of them bad, and a graph that gives their sizes."""
     (folder / "jobs.py").write_text(UNITS)
     (folder / "job.dot").write_text(graph("output"))
     (folder / "texts").mkdir()
@@ -150,7 +150,7 @@ def test_a_job_whose_process_is_killed_goes_on_and_has_each_item_once(
     done = modelflow_here(*RESUMED)
     assert done.returncode == 1
     assert f"done before, {60 - before} items left" in done.stderr or not before
-    # What was under way when it was killed is done first.
+    # Items in progress at the kill are processed first.
     assert sorted(numbers(lines(job / "o.jsonl"))) == list(range(60))
     assert [line["index"] for line in lines(job / "o.jsonl")] == list(range(60))
     done = modelflow_here(*RESUMED)
@@ -183,7 +183,7 @@ def test_a_graph_that_has_changed_since_is_told(modelflow_here, job):
     assert said in done.stderr
     first, *others = (job / "o.done").read_text().splitlines(keepends=True)
     old = json.dumps({"job": json.loads(first)["job"]}) + "\n"
-    (job / "o.done").write_text("".join([old, *others]))  # as an earlier version wrote it
+    (job / "o.done").write_text("".join([old, *others]))  # in the form of an earlier version
     done = modelflow_here(*RESUMED)
     assert "60 items done before" in done.stderr
     assert said not in done.stderr
@@ -513,7 +513,7 @@ def test_results_of_another_list_stay(modelflow_here, job, output):
     into = (*RUN[:-1], output)
     modelflow_here(*into, "--resume", "o.done")
     before = sorted(os.listdir(job / output))
-    for _ in range(2):  # a list that was not begun is none
+    for _ in range(2):  # a list that was not begun counts as none
         done = modelflow_here(*into, "--resume", "o.dnoe")
         assert "is there already, and the list that --resume names knows" in done.stderr
         assert (done.returncode, sorted(os.listdir(job / output))) == (1, before)

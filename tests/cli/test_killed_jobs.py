@@ -1,4 +1,4 @@
-"""Jobs whose process is killed, again and again: each item once, and the guilty an error."""
+"""Tests of jobs whose process is killed repeatedly: items occur once, guilty items as errors."""
 
 import contextlib
 import json
@@ -102,7 +102,7 @@ OUTPUTS = ("o.jsonl", "out/", "o.parquet")
 
 @pytest.fixture
 def job(folder):
-    """Texts, some of them bad, and a graph that gives their sizes."""
+    """Returns a folder with texts, some of them bad, and a graph that gives their sizes."""
     (folder / "jobs.py").write_text(UNITS)
     (folder / "texts").mkdir()
     for number in range(COUNT):
@@ -125,12 +125,12 @@ def command(output, *more):
 
 
 def told_again(words):
-    """What a job that is done says of itself, from the working folder."""
+    """Returns the output of a finished job that runs again in the working folder."""
     return run_here(tuple(word for word in words[3:] if word != "-q"), env={}).stderr
 
 
 def results(folder, output, errors=""):
-    """Returns the results by the items' numbers; what is in error is None. Each is there once."""
+    """Returns the results by item number, None for an error; checks that each item occurs once."""
     if output == "o.jsonl":
         lines = [json.loads(line) for line in (folder / output).read_text().splitlines()]
         found = [(line["path"], line.get("data")) for line in lines]
@@ -145,7 +145,7 @@ def results(folder, output, errors=""):
         found = [
             (name.partition("_")[2], int((folder / output / name).read_text())) for name in names
         ]
-        # Errors go to standard output there; they are in the list of what is done.
+        # Errors go to standard output there. The list of finished items contains them.
         for line in (folder / "o.done").read_text().splitlines()[1:]:
             said = json.loads(line)
             for (path,) in said.get("all") or ([said["done"]] if "done" in said else []):
@@ -193,21 +193,22 @@ def test_an_item_that_kills_its_process_is_an_error_after_three_deaths(job, outp
     assert codes == [-signal.SIGSEGV] * (len(codes) - 1) + [1]
     expected = {number: number for number in range(COUNT)}
     expected |= dict.fromkeys(range(3, COUNT, 50), 3)
-    assert results(job, output) == {**expected, **dict.fromkeys(guilty)}  # no innocent is blamed
+    # no innocent item is blamed
+    assert results(job, output) == {**expected, **dict.fromkeys(guilty)}
     bad = [json.loads(line)["path"] for line in (job / "bad").read_text().splitlines()]
     paths = {f"texts/{number}.txt" for number in guilty}
     assert (len(bad), set(bad)) == (len(guilty), paths), "one that was done again is told twice"
     tried = (job / "tried.txt").read_text().splitlines()
     assert {tried.count(path) for path in paths} == {3}
-    # The innocent were at most in one crowd with each of the two, and then alone; what has come
-    # into no part yet is lost with each death.
+    # An innocent item was at most in one group with each of the two, and then alone. Results that
+    # are not yet in a part are lost with each death.
     most = len(codes) if output == "o.parquet" else 3
     assert max(tried.count(f"texts/{number}.txt") for number in expected) <= most
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
 def test_every_tenth_item_fails_somewhere_and_the_job_is_killed(folder, output):
-    """Also what fails where no unit is at work, in reading and in writing, is an error there."""
+    """Tests failures in reading and writing, where no unit works: they are the item's errors."""
     (folder / "jobs.py").write_text(UNITS)
     (folder / "texts").mkdir()
     write_graph(folder, "varied")

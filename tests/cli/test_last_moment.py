@@ -1,4 +1,4 @@
-"""Programs that must end, each in a process of its own."""
+"""Tests of programs that must end, each in its own process."""
 
 import signal
 import subprocess
@@ -20,7 +20,7 @@ class Hangs:
 
 
 def ended(text):
-    """The exit code of a program, and what it has said."""
+    """Returns the exit code of a program, and its output."""
     done = subprocess.run(
         [sys.executable, "-c", HEAD + text],
         capture_output=True,
@@ -37,7 +37,8 @@ def ended(text):
         "with release_at_end():\n    end_within(0.2)\n    threading.Event().wait()",
         "with release_at_end():\n    end_within(0.2)\n    end_within(1000)\n    Hangs()",
         "with release_at_end():\n    end_within(0.2)\natexit.register(Hangs)\nlimit_exit()",
-        "with release_at_end():\n    end_within(0.2)\n    sum(range(10**15))",  # and keeps the lock
+        # and this thread keeps the interpreter's lock
+        "with release_at_end():\n    end_within(0.2)\n    sum(range(10**15))",
     ],
 )
 def test_whatever_hangs_the_process_ends_and_says_where_it_was(text):

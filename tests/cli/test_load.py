@@ -14,7 +14,7 @@ from tests.serve.clients import served
 
 @pytest.fixture
 def marking(folder):
-    """A graph whose unit takes 0.2 s, and writes a file when it is first called."""
+    """Returns a graph whose unit takes 0.2 s, and writes a file at its first call."""
     (folder / "slow.toml").write_text(WAITING.replace(':sleep"', ':sleep", seconds=0.2'))
     text = SLEEPING.replace("import modelflow\n", "import modelflow, modelflow.errors\n")
     text = text.replace("    time.sleep", "    open('begun', 'w').close()\n    time.sleep")
@@ -68,7 +68,7 @@ def test_a_server_is_asked_with_files(modelflow_here, folder, url):
 
 
 def test_it_fails_where_nothing_is_answered_well(modelflow_here, url):
-    # Without a body it is asked by GET, which the route does not take.
+    # Without a body, the request is a GET, which the route does not accept.
     done = modelflow_here("load", url, "--clients", "1", "--requests", "3", "--warm-up", "0")
     assert done.returncode == 1, done.stderr
     assert "3 HTTP 405" in done.stdout
@@ -81,7 +81,7 @@ def test_a_body_may_come_from_standard_input(modelflow_here, url):
 
 
 def test_a_client_that_is_late_is_warned_of(modelflow_here):
-    # Everything is due at once, and sent one after the other.
+    # All requests are due at once, and are sent one after the other.
     done = modelflow_here(
         *("load", "small.toml", "--input", "photos", "--rate", "1e6", "--max-in-flight", "2"),
         *("--warm-up", "0", "--requests", "20000"),
@@ -105,7 +105,7 @@ def test_a_signal_ends_it_and_shows_what_there_is(marking, number, code):
     assert text.splitlines()[2].startswith("2 clients")
     (load,) = json.loads((marking / "load.json").read_text())["loads"]
     assert load["is_whole"] == (number == signal.SIGTERM)
-    # What is under way is finished where it is asked to end, and given up at a Ctrl-C.
+    # Requests in progress are finished at a SIGTERM, and given up at a Ctrl-C.
     wanted = {"unfinished": 2} if number == signal.SIGINT else {}
     assert {name: n for name, n in load["outcomes"].items() if name != "ok"} == wanted
 
@@ -165,7 +165,7 @@ def test_what_is_wrong_is_said(modelflow_here, arguments, code, text):
 
 def test_files_that_are_too_large_to_keep_are_refused(modelflow_here, folder):
     with (folder / "large.png").open("wb") as file:
-        file.truncate((1 << 30) + 1)  # takes no room
+        file.truncate((1 << 30) + 1)  # a sparse file takes no room
     done = modelflow_here("load", "small.toml", "--input", "large.png", "--rate", "1")
     assert done.returncode == 1
     assert "--input: the files have 1073741825 bytes; expected at most 1073741824" in done.stderr

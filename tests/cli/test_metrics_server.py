@@ -1,4 +1,4 @@
-"""``/metrics`` and ``/stats`` of a run, beside clients that mean no good."""
+"""Tests of ``/metrics`` and ``/stats`` of a run, with hostile clients at the same time."""
 
 import socket
 import time
@@ -22,9 +22,9 @@ def test_who_sends_a_request_bit_by_bit_does_not_keep_it_open(capfd, monkeypatch
             for _ in range(MOST):
                 try:
                     client.sendall(b"a")
-                except OSError:  # it was closed on us
+                except OSError:  # the server has closed the connection
                     break
-                time.sleep(SLOW)  # how long a client takes that means no good
+                time.sleep(SLOW)  # the pace of a hostile client
             else:
                 pytest.fail("the window waits for as long as something comes")
         with socket.create_connection((host, int(port))) as client:
@@ -34,7 +34,7 @@ def test_who_sends_a_request_bit_by_bit_does_not_keep_it_open(capfd, monkeypatch
 
 
 def ask(window, head):
-    """Sends a head with the window's address for HOST; returns the status line and what came."""
+    """Sends a head with the window's address for HOST; returns the status line and the body."""
     address = window.url.removeprefix("http://")
     host, port = address.split(":")
     with socket.create_connection((host, int(port)), timeout=60) as client:

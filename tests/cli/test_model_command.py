@@ -1,4 +1,4 @@
-"""``modelflow model``: ports, a unit file that works, times."""
+"""Tests of ``modelflow model``: ports, a working unit file, times."""
 
 import json
 from pathlib import Path

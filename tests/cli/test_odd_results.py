@@ -1,4 +1,4 @@
-"""Results that cannot be written: each is an error in its place, and the others are written."""
+"""Tests of results that cannot be written: errors in their places, with all others written."""
 
 import json
 
@@ -13,11 +13,11 @@ from modelflow.job.writer import ResultWriter
 
 
 def pass_over(_text, _error):
-    """Takes a message of a report, which is looked at in its file."""
+    """Ignores a message of a report, because the test reads the report's file."""
 
 
 class Odd:
-    """Has no text."""
+    """A value without a text."""
 
     def __repr__(self):
         message = "has no text"
@@ -25,7 +25,7 @@ class Odd:
 
 
 class Leaving:
-    """Ends the process that shows it."""
+    """A value whose ``repr`` ends the process."""
 
     def __repr__(self):
         raise SystemExit(0)

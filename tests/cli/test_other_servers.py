@@ -1,4 +1,4 @@
-"""Flags of other servers, typed as they are."""
+"""Tests of the flags of other servers."""
 
 from pathlib import Path
 

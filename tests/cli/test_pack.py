@@ -1,4 +1,4 @@
-"""``modelflow pack``: what is in an archive, and that it runs as the graph does, elsewhere."""
+"""Tests of the contents of ``modelflow pack``'s archives, and of runs of archives elsewhere."""
 
 import json
 import os
@@ -60,7 +60,7 @@ class Add(modelflow.FlowUnit):
 
 @pytest.fixture
 def project(folder, monkeypatch):
-    """A graph with all kinds of parts, in ``project/app``; archives are unpacked into ``cache``."""
+    """Returns a graph with all kinds of parts, in ``project/app``; the cache is ``cache``."""
     monkeypatch.setenv("MODELFLOW_CACHE", str(folder / "cache"))
     files = {
         "app/graph.toml": GRAPH,
@@ -199,8 +199,10 @@ def test_a_program_beside_units_is_packed_and_what_it_imports_is_not_counted(
 ):
     units = project / "app" / "units" / "add"
     (units / "train.py").write_text("import pytest\n" + GUARD)
-    (units / "add.py").write_text(ADD_PY + GUARD)  # a unit's own file is counted
-    (units / "beside.py").write_text("import idna\nONE = 1\n" + GUARD)  # one that is imported, too
+    (units / "add.py").write_text(
+        ADD_PY + GUARD
+    )  # a unit's file is no program, so its imports count
+    (units / "beside.py").write_text("import idna\nONE = 1\n" + GUARD)  # nor is an import
     done = modelflow_here("pack", "project/app/graph.toml", "-o", "a.mfz")
     with zipfile.ZipFile(folder / "a.mfz") as archive:
         lock = archive.read("requirements.lock").decode()
@@ -324,7 +326,7 @@ def test_links_are_told_and_the_archive_itself_is_left_out(project, modelflow_he
     assert "app/c.mfz" not in names[0]
     assert "app/units/add/data.txt" in names[0]
     assert modelflow_here(*pack, "-q", check=True).stderr == ""
-    done = modelflow_here(*pack, "--include", "**", check=True)  # a pattern goes through links
+    done = modelflow_here(*pack, "--include", "**", check=True)  # a pattern follows links
     assert "linked: is a link" not in done.stderr
     with zipfile.ZipFile(target) as archive:
         assert {*archive.namelist()} == {*names[0], "app/units/add/linked/data.txt"}
@@ -339,7 +341,7 @@ def test_an_end_leaves_no_draft_and_an_earlier_one_is_removed(project, modelflow
         "def ended(file, *_):\n"
         "    file.write(b'begun')\n"
         "    os.kill(os.getpid(), signal.SIGTERM)\n"
-        "    threading.Event().wait()\n"  # until it is told
+        "    threading.Event().wait()\n"  # until the signal arrives
         "write._write = ended\n"
         "from modelflow.cli.main import main\n"
         f"main({words!r})\n"

@@ -1,4 +1,4 @@
-"""Commands that look at a flow: ``profile``, ``top``, ``run --trace``, ``run --metrics``."""
+"""Tests of commands that observe a flow: ``profile``, ``top``, ``run`` with trace or metrics."""
 
 import json
 import re
@@ -100,7 +100,7 @@ def test_run_writes_a_trace(modelflow_here, folder):
 
 @pytest.fixture
 def watched(slow):
-    """A flow that runs until it is told to end, and the port of its figures."""
+    """Yields the port of the metrics of a flow that runs until the end of its standard input."""
     command = [sys.executable, "-m", "modelflow", "run", "slow.toml", "--metrics", "0"]
     command += ["--input", "-", "--set", "sleep.seconds=3600"]
     with programs.started(

@@ -1,4 +1,4 @@
-"""What ``modelflow ray serve`` sends to the machines that its servers are on."""
+"""Tests of the files that ``modelflow ray serve`` sends to the machines of its servers."""
 
 import pytest
 from click.testing import CliRunner

@@ -19,7 +19,7 @@ from tests.cli import impatient
 
 
 def modelflow_started(folder, *arguments, command=(sys.executable, "-m", "modelflow"), **more):
-    """The command ``run`` in a process of its own, for the time of the block."""
+    """Yields the command ``run`` in a separate process, for the time of the block."""
     command = [*command, "run", *arguments]
     return programs.started(command, stderr=subprocess.PIPE, text=True, cwd=folder, **more)
 
@@ -86,7 +86,7 @@ def test_json_lines_hold_the_digits_of_a_float32_and_null_for_what_is_not_finite
         "import modelflow, numpy as np\n"
         "@modelflow.flowunit\n"
         "def tenth(image):\n"
-        "    'Gives a tenth, and what is no number.'\n"
+        "    'Returns a tenth, and a NaN.'\n"
         "    return modelflow.Buffer(np.float32([0.1, np.nan]), {'score': np.float32(0.1)})\n"
     )
     (folder / "tenths.dot").write_text(
@@ -203,7 +203,7 @@ def test_a_result_that_was_collapsed_names_the_file_that_it_is_of(modelflow_here
         assert [line["path"] for line in found] == ["0.txt", "1.txt", "2.txt"]
         assert [line.get("data") for line in found] == [3, None, 9]
         assert "error: 1.txt: node 'total'" in done.stderr
-    (folder / "00.txt").write_text("7")  # goes on behind the others
+    (folder / "00.txt").write_text("7")  # goes behind the earlier results
     modelflow_here("run", "total.dot", "--input", "*.txt", *resumed)
     last = json.loads((folder / "out.jsonl").read_text().splitlines()[-1])
     assert (last["index"], last["path"], last["data"]) == (3, "00.txt", 7)
@@ -212,7 +212,7 @@ def test_a_result_that_was_collapsed_names_the_file_that_it_is_of(modelflow_here
 def test_a_file_that_cannot_be_read_is_an_error_of_its_own(modelflow_here, folder):
     picture = folder / "photos" / "9.png"
     picture.unlink()
-    picture.symlink_to("/proc/self/mem")  # a file whose beginning nobody can read, root neither
+    picture.symlink_to("/proc/self/mem")  # a file whose beginning is unreadable, for root too
     done = modelflow_here("run", "small.toml", "--input", "photos")
     assert done.returncode == 1
     assert ["error" in line for line in lines(done)] == [True, False]

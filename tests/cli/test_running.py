@@ -1,4 +1,4 @@
-"""A run whose threads cannot all be had, or fail."""
+"""Tests of a run whose threads cannot be started, or fail."""
 
 import itertools
 import threading
@@ -47,7 +47,7 @@ def test_a_thread_that_cannot_be_started_ends_the_run(monkeypatch, place):
 
 
 class Broken(Feed):
-    """Fails behind its first item, in a way that nobody has foreseen."""
+    """Fails after its first item, with an unexpected error."""
 
     def __iter__(self):
         yield Buffer(b"1")
@@ -56,7 +56,7 @@ class Broken(Feed):
 
 
 def failing_receive(monkeypatch):
-    """Has the second result that is received fail, as nobody has foreseen."""
+    """Makes the second received result fail with an unexpected error."""
     receive, count = StreamIO.recv, itertools.count()
 
     def recv(stream, port=None, timeout=None, **more):

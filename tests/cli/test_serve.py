@@ -62,7 +62,7 @@ def graph(tmp_path):
 
 @contextlib.contextmanager
 def serving(graph, *arguments, said="serves "):
-    """The process, and its address, once it has said something."""
+    """Yields the process and its address after the process has printed a text."""
     command = [sys.executable, "-m", "modelflow", "serve", *FREE, *arguments]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with programs.started(
@@ -85,7 +85,7 @@ def ask(address, name="upper", key="none"):
 
 
 def test_graphs_have_the_names_that_they_are_given_until_an_interrupt_ends_all(graph):
-    """Units beside a graph are found wherever the command is started; gRPC may be off."""
+    """Tests that units next to a graph are found from any working folder; gRPC may be off."""
     elsewhere = graph.parent / "elsewhere"
     elsewhere.mkdir()
     names = (f"one={graph}", f"two={graph}", str(graph))
@@ -109,7 +109,7 @@ def test_two_modules_of_one_name_beside_two_graphs_are_refused(graph):
 
 
 def test_what_a_file_of_options_names_is_read_again_at_a_signal(graph):
-    """A folder of graphs is a repository, whose models are named by their files or folders."""
+    """Tests a folder of graphs as a repository, whose models have the names of files or folders."""
     folder, models = graph.parent, graph.parent / "models"
     models.mkdir()
     (models / "upper.toml").write_text(f"[graph]\ngraphconf = '''{graph.read_text()}'''\n")
@@ -152,15 +152,15 @@ def test_what_a_file_of_options_names_is_read_again_at_a_signal(graph):
 
 
 def test_a_signal_while_a_model_is_loaded_ends_it_without_an_answer(graph):
-    """The unit reads from a pipe when it opens, and so waits for this test."""
+    """Uses a unit that reads from a pipe in `open`, and so waits for this test."""
     graph.write_text(GRAPH.replace('"units:upper"', '"units:Waits", threads=1'))
     os.mkfifo(graph.parent / "pipe")
     with serving(graph, "upper.dot", said="listens at") as (process, address):
         with pytest.raises(urllib.error.HTTPError, match="503"):
             ask(address)
-        with (graph.parent / "pipe").open("w"):  # the unit has come there
+        with (graph.parent / "pipe").open("w"):  # the unit has reached the pipe
             process.send_signal(signal.SIGTERM)
-            with contextlib.suppress(OSError):  # until it listens no more
+            with contextlib.suppress(OSError):  # until the server no longer listens
                 while True:
                     urllib.request.urlopen(f"{address}/livez", timeout=60).close()
         assert process.wait(60) == 143

@@ -1,4 +1,4 @@
-"""``modelflow serve --on processes``: what graphs place runs there, and the rest here; its end."""
+"""Tests of ``modelflow serve --on processes``: placed nodes run in other processes."""
 
 import contextlib
 import http.client
@@ -85,13 +85,13 @@ def folder(tmp_path, monkeypatch):
 
 
 def said(*words):
-    """The status of a command that serves nothing, and what it has said."""
+    """Returns the status and the output of a command that serves nothing."""
     done = run_here(("serve", *words, "--http", "127.0.0.1:0", "--grpc", "off"), env={})
     return done.returncode, done.stderr
 
 
 def test_what_a_graph_places_runs_elsewhere_and_a_graph_beside_it_here(folder):
-    """A request that is worked on elsewhere is answered before the end."""
+    """Tests that requests in progress elsewhere are answered before the end."""
     (folder / "held.toml").write_text(GRAPH.replace("units:process", "units:held"))
     os.mkfifo(folder / "pipe")
     found = []
@@ -101,9 +101,9 @@ def test_what_a_graph_places_runs_elsewhere_and_a_graph_beside_it_here(folder):
         assert ask(address, "far") != process.pid
         asking = threading.Thread(target=lambda: found.append(ask(address, "held")))
         asking.start()
-        with (folder / "pipe").open("w"):  # the unit is at it
+        with (folder / "pipe").open("w"):  # the unit is in its call
             process.send_signal(signal.SIGTERM)
-            with contextlib.suppress(OSError):  # until it takes nothing more
+            with contextlib.suppress(OSError):  # until the server accepts nothing more
                 while True:
                     urllib.request.urlopen(f"{address}/livez", timeout=60).close()
         asking.join(60)
@@ -141,7 +141,7 @@ def test_graphs_of_a_repository_and_archives_have_replicas_of_their_own(folder):
         url = f"{address}/v2/repository/models/far/load"
         urllib.request.urlopen(url, b"{}", timeout=60).close()
         assert ask(address, "far") != before
-        with pytest.raises(ProcessLookupError):  # the old one has ended, with its last request
+        with pytest.raises(ProcessLookupError):  # the old process has ended, with its last request
             while True:
                 os.kill(before, 0)
         assert len({process.pid, ask(address, "far"), ask(address, "app")}) == 3
@@ -156,7 +156,7 @@ def is_ready(connection):
 
 @pytest.mark.parametrize("many", [(), ("--workers", "2"), ("--replicas", "2")])
 def test_one_that_leaves_is_not_ready_and_answers_until_it_ends(folder, many):
-    """With what it places elsewhere, however many its processes; nobody waits out its delay."""
+    """Tests that readiness ends first, and that no process waits out its delay."""
     words = ("far.toml", "here.toml", *many, *ON, "--drain-delay", "600")
     with serving(folder, *words) as (process, address):
         here, far = ask(address, "here"), ask(address, "far")
@@ -169,7 +169,7 @@ def test_one_that_leaves_is_not_ready_and_answers_until_it_ends(folder, many):
                 pass
             assert ask(address, "far"), "a new connection is not answered"
             assert not is_ready(asking), "an old connection is not answered"
-            process.send_signal(signal.SIGINT)  # it waits no longer
+            process.send_signal(signal.SIGINT)  # the server stops waiting
             assert process.wait(60) in (130, 143)
 
 
@@ -181,7 +181,7 @@ def test_a_replica_that_cannot_begin_is_told_as_what_does_not_load(folder):
 
 
 def counted(replica, figures):
-    """The lines that say how many rows a replica has worked on."""
+    """Returns the lines with the number of rows that a replica has processed."""
     begin = 'modelflow_node_buffers_total{model="far",node="work",'
     found = (line for line in figures.splitlines() if line.startswith(begin))
     return [line for line in found if f'replica="{replica}"' in line]
@@ -214,7 +214,7 @@ def test_what_clients_will_see_is_printed_of_a_graph_that_places_nodes():
     assert "far" in done.stdout
 
 
-# -- what is refused ------------------------------------------------------------------------------
+# -- rejected options -----------------------------------------------------------------------------
 
 
 def test_it_is_refused_where_no_graph_places_a_node():

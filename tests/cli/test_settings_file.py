@@ -12,7 +12,7 @@ from modelflow.serve.repository.config import ServeConfig
 
 @pytest.fixture
 def values(tmp_path, monkeypatch):
-    """What `serve` would make of a file and a command line."""
+    """Returns the settings that `serve` would derive from a file and a command line."""
     seen = {}
 
     def note(_, options):

@@ -72,7 +72,7 @@ def test_arrays_come_back_as_they_were(tmp_path_factory, data):
     assert not any(written(path, values))
     rows = pq.read_table(path).to_pylist()
     expected = [None if value is None else value.tolist() for value in values]
-    assert str([row["data"] for row in rows]) == str(expected)  # NaN is as NaN
+    assert str([row["data"] for row in rows]) == str(expected)  # NaN equals NaN
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from tests import programs
 
-# What waits for a mutex of C is woken by no signal.
+# A thread that waits for a mutex of C is woken by no signal.
 SCRIPT = """
 import ctypes, threading
 from modelflow.signals import termination
@@ -29,14 +29,14 @@ with termination(asked, {finish}, hung_up.set):
 
 
 def told(text, *numbers):
-    """What a program says behind its first line, and its exit code; it is sent signals then."""
+    """Sends signals to a program after its first line; returns its further output and exit code."""
     with programs.started(
         [sys.executable, "-c", text], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout.readline() == "ready\n"
         for number in numbers:
             process.send_signal(number)
-        # Not by `communicate`: what was read ahead with the first line would be lost.
+        # Not by `communicate`, which would lose any output that was read ahead with the first line.
         said, complained = process.stdout.read(), process.stderr.read()
         return said, complained, process.wait(programs.LIMIT)
 
@@ -152,7 +152,7 @@ def use(interrupting):
 least = 30
 """
 
-# Behind a program that has `use`, `Interrupting` and `least`: how many lines it has at least.
+# Follows a program that defines `use`, `Interrupting` and `least`, the minimum of output lines.
 EVERYWHERE = """
 numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGWINCH, signal.SIGHUP)
 before = [signal.getsignal(number) for number in numbers]
@@ -235,7 +235,7 @@ except KeyboardInterrupt:
     assert "modelflow" not in complained or "KeyboardInterrupt" in complained
 
 
-# A context with a thread of its own, as those are that `run`, `serve` and the others enter.
+# A context with its own thread, like the contexts that `run`, `serve` and other commands enter.
 BESIDE = """
 import os, signal, sys, threading
 from modelflow.signals import Undisturbed, termination, call_undisturbed

@@ -1,4 +1,4 @@
-"""``modelflow tune``: what it shows, what it changes, and what it leaves."""
+"""Tests of the output, the changes and the leftovers of ``modelflow tune``."""
 
 import signal
 import subprocess

@@ -1,4 +1,4 @@
-"""``run --watch`` as its user sees it: files are edited, and the graph runs anew."""
+"""Tests of ``run --watch`` from the user's view: files are edited, and the graph runs again."""
 
 import json
 import os
@@ -48,7 +48,7 @@ def folder(tmp_path):
 
 
 class Watched:
-    """The program, and what it has said so far."""
+    """The program and its output."""
 
     def __init__(self, process):
         self.process = process
@@ -87,7 +87,7 @@ def edit(path, before, after):
 
 
 def save(path, text):
-    """Writes a file as editors do: it is never seen half written."""
+    """Writes a file as editors do, with a rename; readers never see half a file."""
     beside = path.with_name("beside")
     beside.write_text(text)
     beside.replace(path)
@@ -129,7 +129,7 @@ def test_a_change_while_a_run_is_under_way_loses_nothing(watched, folder):
     assert watched.answer()["data"] == "late HELLO"
     assert watched.answer() == {}
     assert watched.answer()["data"] == "last HELLO"
-    # Whether the run was over when the change was noticed is the machine's affair.
+    # Whether the run had ended before the change was noticed depends on the machine.
     last = "note: words.py changed"
     assert watched.said_until(last)[-1] == watched.said_until(last)[-1] == last
     assert watched.said_until(WAITS)[-2].startswith("1 item, 0 errors")

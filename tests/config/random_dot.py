@@ -1,4 +1,4 @@
-"""Random DOT texts, with all that the grammar allows and people write."""
+"""Random DOT texts that use the whole grammar."""
 
 from hypothesis import strategies as st
 
@@ -15,7 +15,7 @@ def quoted(text):
 
 @st.composite
 def written(draw, text):
-    """A name or value as one may write it."""
+    """Returns a name or value, with or without quotes."""
     return text if text in PLAIN and draw(st.booleans()) else quoted(text)
 
 

@@ -1,4 +1,4 @@
-"""Texts from outside: what is made to take for ever or to break a parser is a mistake in a line."""
+"""Tests of texts from outside: a text that would hang or break a parser is an error with a line."""
 
 import pytest
 

@@ -28,13 +28,13 @@ def _model(monkeypatch):
 
 
 def numstat(before, after):
-    """The lines added and removed, as ``git diff --numstat`` counts them."""
+    """Returns the lines added and removed, as ``git diff --numstat`` counts them."""
     lines = diff(before, after, "g").splitlines()[2:]
     return sum(line[0] == "+" for line in lines), sum(line[0] == "-" for line in lines)
 
 
 def changed(before, after):
-    """The lines of a diff without those that stay."""
+    """Returns the lines of a diff without the unchanged lines."""
     return [line for line in diff(before, after, "g").splitlines()[2:] if line[0] in "+-"]
 
 
@@ -47,7 +47,7 @@ def nodes(config):
 
 
 def in_words(found):
-    """Nodes with every value as DOT has it: a text."""
+    """Returns nodes with every value as a text, as in DOT."""
     return {
         name: {key: dot_text(value) for key, value in given.items()}
         for name, given in found.items()
@@ -339,7 +339,7 @@ def test_a_renamed_input_keeps_what_serve_says_of_it():
         GraphText.read(inline, "toml").rename("image", "x")
 
 
-# -- what --set says --------------------------------------------------------------------------
+# -- overrides of --set ------------------------------------------------------------------------
 
 
 OVERRIDES = [
@@ -447,4 +447,4 @@ def test_an_edit_of_many_statements_takes_no_longer_than_they_are_long(text, for
     graph = GraphText.read(text, form)
     began = time.process_time()
     graph.remove_node("hub").move_all({f"n{n}": (1.0, 2.0) for n in LONG})
-    assert time.process_time() - began < 3  # 5 where each looks through all others
+    assert time.process_time() - began < 3  # 5 s if each edit searched all others

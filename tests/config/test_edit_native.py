@@ -213,7 +213,7 @@ PORTS = [None, "in", "out:0", " p"]
 
 
 class Writer:
-    """Writes random files: tables with headers or in one line, comments, odd blanks."""
+    """Writes random files: tables with headers or inline, comments, irregular blanks."""
 
     def __init__(self, draw):
         self.pick = lambda *options: draw(st.sampled_from(options))
@@ -349,5 +349,5 @@ def comments(text):
 
 
 def without_blanks(text):
-    """A text without the blanks and last commas that mean nothing in braces and brackets."""
+    """Returns a text without blanks and final commas that have no meaning in brackets."""
     return re.sub(r",?\s*([\]}])", r"\1", text)

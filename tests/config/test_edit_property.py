@@ -1,4 +1,4 @@
-"""Random edits of random texts: each does what it says, and nothing else."""
+"""Tests of random edits of random texts: each has its effect, and no other effect."""
 
 import tomllib
 from collections.abc import Callable
@@ -38,13 +38,13 @@ def framed(frame, dot, is_crlf):
 
 
 def inner(frame, text):
-    """The DOT text of a file, by the standard library."""
+    """Returns the DOT text of a file, found with the standard library."""
     return text if frame == "dot" else tomllib.loads(text)["graph"]["graphconf"]
 
 
 @dataclass
 class Model:
-    """What a DOT text says; each operation changes it as it should change the text."""
+    """The content of a DOT text; each operation changes the model as the text should change."""
 
     name: str
     attributes: dict[str, str]
@@ -63,7 +63,7 @@ class Model:
 
 
 def lines_about(dot, names):
-    """The lines of the statements that name a node, of the innermost ones."""
+    """Returns the lines of the innermost statements that name a node."""
     found = set()
     for _, statement in read_dot(dot).body.walk():
         inside = {end.name for end in statement.chain if not isinstance(end, Group)}
@@ -82,7 +82,7 @@ def is_subsequence(lines, others):
 
 
 def lines_changed(before, after):
-    """How many lines of ``before`` an edit at one place has touched."""
+    """Returns how many lines of ``before`` an edit at one place has touched."""
     old, new = before.split("\n"), after.split("\n")
     same = next(
         (n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b),
@@ -102,9 +102,9 @@ class Edit:
     """An operation that was done.
 
     Attributes:
-        after: The text behind it.
-        about: The nodes whose statements may change; None: it is at one place.
-        inverse: What takes it back.
+        after: The text after the operation.
+        about: The nodes whose statements may change; None if the edit is at one place.
+        inverse: The operation that reverts the edit.
     """
 
     after: GraphText
@@ -112,8 +112,8 @@ class Edit:
     inverse: Callable[[], GraphText] | None = None
 
 
-# Each operation takes the text, its DOT, what that says, and what draws; it edits the text and the
-# model, and returns the edit; None where there is nothing to do.
+# Each operation takes the text, its DOT, the model, and a function that draws. It edits the text
+# and the model, and returns the edit, or None if it has nothing to do.
 
 
 def set_attribute(text, dot, model, draw):
@@ -163,7 +163,7 @@ def rename(text, dot, model, draw):
     model.nodes = {names[name]: given for name, given in model.nodes.items()}
     model.edges = [tuple(PortRef(names[e.node], e.port) for e in edge) for edge in model.edges]
     after = text.rename(old, new)
-    is_plain = old in PLAIN and old.isascii()  # others are written with quotes
+    is_plain = old in PLAIN and old.isascii()  # other names are written with quotes
     return Edit(after, {old}, (lambda: after.rename(new, old)) if is_plain else None)
 
 
@@ -193,7 +193,7 @@ def fresh(name, nodes):
 
 
 def owned(dot):
-    """The nodes with statements of their own, none of which has empty brackets."""
+    """Returns the nodes with statements of their own, none of which has empty brackets."""
     found, empty = set(), set()
     for _, statement in read_dot(dot).body.walk():
         if len(statement.chain) == 1 and not isinstance(statement.chain[0], Group):
@@ -204,12 +204,12 @@ def owned(dot):
 
 
 def gives_otherwise(dot):
-    """Tells whether nodes may have attributes that they do not give themselves."""
+    """Returns whether nodes may have attributes that they do not give themselves."""
     return has_defaults(dot, "node") or "{" in dot.partition("{")[2]
 
 
 def may_refuse(operation, dot):
-    """Tells whether a text may be one in which an operation cannot be done."""
+    """Returns whether the operation may be impossible in a text."""
     if operation is unset:
         return gives_otherwise(dot)
     return operation is connect and has_defaults(dot, "edge")
@@ -246,7 +246,7 @@ def check(edit, text, before, model, frame):
     found = Model.of(after)
     assert found == model
     assert list(found.nodes) == list(model.nodes)
-    for comment in COMMENTS:  # what is at an end of a group's edges is written for each of them
+    for comment in COMMENTS:  # a comment at an end of a group's edges is written for each of them
         assert after.count(comment) >= before.count(comment)
     if edit.about is None:
         assert lines_changed(text.text, edit.after.text) <= 1

@@ -1,4 +1,4 @@
-"""Where a node stands, in Graphviz's words."""
+"""Tests of a node's position, in Graphviz's words."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The section ``[serve]``: what a graph file says of the graph's ends."""
+"""Tests of the section ``[serve]``, which describes the graph's ends in a graph file."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Settings as they are told."""
+"""Tests of settings as shown to users."""
 
 import pytest
 

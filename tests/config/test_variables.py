@@ -1,4 +1,4 @@
-"""No message shows the value of a variable: it may be a password."""
+"""Tests that no message shows the value of a variable, which may be a password."""
 
 import pytest
 

@@ -17,7 +17,7 @@ texts = st.one_of(
 
 
 def writable(text):
-    """Tells whether DOT can hold a text: in quotes, or as HTML with paired brackets."""
+    """Returns whether DOT can hold a text: in quotes, or as HTML with paired brackets."""
     try:
         write_config(FlowConfig((NodeConfig(text),), ()), "dot")
     except ConfigError:

@@ -6,7 +6,7 @@ __all__ = ["application"]
 
 
 def application(*, gpus=0, **changes):
-    """An application; with changes."""
+    """Returns an application with changed fields."""
     known = {
         "model": "image_classify",
         "modelflow": "1.2.3",

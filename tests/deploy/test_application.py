@@ -1,4 +1,4 @@
-"""What is known of a graph that is to be deployed."""
+"""Tests of the known facts about a graph before deployment."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def test_a_name_that_dns_has_no_way_to_write_is_an_error_that_says_what_to_do(na
 
 
 def test_a_long_name_leaves_room_for_what_others_add():
-    assert len(label_of("x" * 200)) <= 53  # Helm's bound for a release
+    assert len(label_of("x" * 200)) <= 53  # Helm's limit for a release's name
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ def test_it_is_as_the_specification_says(changes):
     compose = pytest.importorskip("compose_spec", reason="needs compose-spec").PyCompose
     text = compose_file(application(**changes))
     assert compose.from_yaml(text).service_names() == ["image-classify"]
-    with pytest.raises(ValueError, match="ports"):  # it would see what is wrong
+    with pytest.raises(ValueError, match="ports"):  # the check would find an error
         compose.from_yaml(text.replace("ports:\n", "ports: 3\n    x-ports:\n"))
 
 

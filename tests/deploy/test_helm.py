@@ -21,7 +21,7 @@ def written(tmp_path):
 
 
 def rendered(chart, values=None, name="image-classify"):
-    """The objects that a chart gives, by file."""
+    """Returns the objects of a chart, by file."""
     with helm.Chart.load(str(chart)) as loaded:
         found = loaded.render(values or {}, name=name, namespace="here")
     texts = {path.rpartition("/")[2]: yaml.safe_load(text) for path, text in found.items()}
@@ -45,7 +45,8 @@ def test_a_chart_gives_with_its_own_values_what_the_manifests_are(changes, writt
 def test_helm_finds_no_fault_with_the_chart(written):
     found = helm.lint(str(written()))
     assert found["errors"] == []
-    assert [each for each in found["messages"] if each["severity"] > 1] == []  # 1: a hint
+    # severity 1 is a hint
+    assert [each for each in found["messages"] if each["severity"] > 1] == []
 
 
 def test_values_of_ones_own_reach_the_objects(written):

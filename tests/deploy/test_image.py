@@ -1,4 +1,4 @@
-"""What an image is built from."""
+"""Tests of the files of an image."""
 
 import http.server
 import json

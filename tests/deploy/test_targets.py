@@ -1,4 +1,4 @@
-"""The commands that are to be given next."""
+"""Tests of the commands to run next."""
 
 import shlex
 

@@ -1,4 +1,4 @@
-"""YAML, and what a chart puts in later."""
+"""Tests of YAML, and of the values that a chart adds later."""
 
 import pytest
 import yaml

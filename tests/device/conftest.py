@@ -10,7 +10,7 @@ from modelflow.device import lookup
 
 @pytest.fixture
 def plug_in(monkeypatch):
-    """Makes entry points as an installed package declares them."""
+    """Returns a function that registers entry points, as an installed package does."""
 
     def install(**values):
         points = tuple(EntryPoint(name, value, lookup.GROUP) for name, value in values.items())
@@ -24,6 +24,6 @@ def plug_in(monkeypatch):
 
 @pytest.fixture
 def toy(plug_in):
-    """The memory of the toy device, which graphs can name."""
+    """Returns the memory of the toy device, which graphs can name."""
     plug_in(toy="tests.device.toy:ToyMemory")
     return lookup.memory_of("toy")

@@ -1,4 +1,4 @@
-"""What the garbage collector looks at, in a process of its own."""
+"""Tests of the objects that the garbage collector visits, in a separate process."""
 
 from tests import programs
 

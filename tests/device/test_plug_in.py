@@ -1,4 +1,4 @@
-"""A kind of device that a plug-in brings, in graphs: moved once, in time, and counted."""
+"""Tests of a plug-in's device in graphs: data moves once, in time, and the moves are counted."""
 
 import threading
 

@@ -60,7 +60,7 @@ def test_what_is_asked_for_now_has_the_room_of_what_nobody_asks_for_any_more():
         arrays.clear()
         gc.collect()
 
-    use(1 << 18, 4)  # all the room
+    use(1 << 18, 4)  # the whole capacity
     use(1 << 16, 8)
     before = pool.allocations
     for _ in range(5):
@@ -68,8 +68,8 @@ def test_what_is_asked_for_now_has_the_room_of_what_nobody_asks_for_any_more():
     assert pool.allocations == before
     assert pool.idle_bytes <= 1 << 20
     use(1 << 18, 2)
-    assert pool.allocations == before  # the rest of them is there
-    use(1 << 21, 1)  # larger than all: it is not kept, and drives nothing out
+    assert pool.allocations == before  # the remaining blocks are still pooled
+    use(1 << 21, 1)  # larger than the pool: the block is not kept, and evicts no other
     use(1 << 16, 8)
     assert pool.allocations == before + 1
 

@@ -1,4 +1,4 @@
-"""Rows that lie side by side are taken as they lie; all others are copied."""
+"""Tests that contiguous rows are batched without a copy, and others with a copy."""
 
 import numpy as np
 import pytest

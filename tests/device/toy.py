@@ -1,4 +1,4 @@
-"""A kind of device as a plug-in brings it: memory that only the thread that waited may read."""
+"""A kind of device as in a plug-in, whose memory is readable only on the thread that waited."""
 
 import threading
 
@@ -11,7 +11,7 @@ from modelflow.unit.unit import FlowUnit
 
 
 class ToyArray:
-    """An array in the memory of a toy; reading it on a thread that did not wait is an error."""
+    """An array in the memory of a toy; a thread that did not wait cannot read the array."""
 
     def __init__(self, values, device):
         self._values = values
@@ -76,9 +76,9 @@ class ToyMemory(Memory):
 
 
 class AddOne(FlowUnit):
-    """Adds one, on whichever device it runs; ``batches`` are the devices of its calls.
+    """Adds 1 on any device; ``batches`` are the devices of its calls.
 
-    With a ``barrier``, calls wait until as many are under way.
+    With a ``barrier``, calls wait until as many are in progress.
     """
 
     barrier: threading.Barrier | None = None

@@ -1,4 +1,4 @@
-"""The files to copy of the pages about systemd and Ray, as far as tools here can judge them."""
+"""Tests of the files in the pages about systemd and Ray, as far as the tools here allow."""
 
 import re
 import shlex
@@ -29,7 +29,7 @@ def _groups():
 def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path):
     text = _block("deploy_with_systemd.md", "double.service")
     unit = tmp_path / "double.service"
-    # It looks whether there is such a program.
+    # systemd checks that the program exists.
     unit.write_text(re.sub(r"^ExecStart=\S+", "ExecStart=/bin/true", text, flags=re.M))
     done = programs.run(["systemd-analyze", "verify", "--man=no", unit])
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
@@ -54,7 +54,7 @@ def test_probes_are_programs_of_python():
 
 
 def test_the_job_gives_a_command_that_exists(monkeypatch):
-    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")  # as Ray does for a job
+    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")  # Ray sets the variable for a job
     spec = yaml.safe_load(_block("deploy_on_a_ray_cluster.md", "run.yaml"))["spec"]
     program, *words = shlex.split(spec["entrypoint"])
     assert (program, *words[:2]) == ("modelflow", "ray", "run")

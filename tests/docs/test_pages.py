@@ -14,7 +14,7 @@ from tests.console import run_session, sessions
 from tests.in_process import run_here, run_script
 
 ROOT = Path(__file__).resolve().parents[2]
-# They show calls, not programs.
+# These blocks show calls, not programs.
 GENERATED = {
     f"{name}.md"
     for name in ("command-line", "exit-codes", "graph-file", "inference", "python", "units")
@@ -25,11 +25,11 @@ PAGES = [
 ]
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"# file: (\S+\.(?:toml|py|yaml|json))\n")
-# What sets up an environment is run by .ci/run, in a fresh one.
+# .ci/run runs the commands that set up an environment, in a fresh environment.
 _SET_UP = ("python3 -m venv", "pip install", "make ", "modelflow new")
 
 HERE = Path(__file__).with_name("presupposed")
-# What the sessions of a page presuppose: files of this folder, photos, another page's files.
+# The prerequisites of a page's sessions: files of this folder, photos, another page's files.
 PRESUPPOSED = {
     "find_the_bottleneck.md": (HERE / "thumbnails.toml", ROOT / "graphs", "photos"),
     "tune_a_graph.md": (HERE / "thumbnails.toml", "photos"),

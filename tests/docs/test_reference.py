@@ -5,7 +5,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 def test_the_reference_pages_say_what_the_code_says(monkeypatch):
-    monkeypatch.syspath_prepend(DOCS)  # as when it is run as a program
+    monkeypatch.syspath_prepend(DOCS)  # as in a program's run
     spec = importlib.util.spec_from_file_location("generate", DOCS / "generate.py")
     generate = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(generate)

@@ -1,4 +1,4 @@
-"""The documentation as a site: links and anchors lead somewhere, every public name is in it."""
+"""Tests of the documentation as a site: valid links and anchors, and every public name."""
 
 import importlib
 import inspect
@@ -43,7 +43,7 @@ def test_every_public_name_is_in_the_reference(site):
             found = getattr(importlib.import_module(module), name)
             if isinstance(found, type) or inspect.isfunction(found):
                 assert name in described, f"{module}.{name}"
-    assert "PixFmt" in described  # the name of a type, which is no class
+    assert "PixFmt" in described  # the name of a type that is not a class
 
 
 def test_a_method_is_described_with_its_arguments_and_errors():

@@ -1,4 +1,4 @@
-"""Flows that have been watched for 10 seconds, as the doctor gets them."""
+"""Flows after 10 seconds of observation, as the doctor's input."""
 
 from modelflow.insight.doctor import Case
 from modelflow.profile.snapshot import Snapshot
@@ -11,7 +11,7 @@ SECONDS = 10.0
 
 
 def times(**counts):
-    """A histogram of calls: milliseconds ('ms4': 4 ms) -> how many took so long."""
+    """Returns a histogram of calls from durations ('ms4': 4 ms) and their counts."""
     found = Record()
     for name, count in counts.items():
         for _ in range(count):
@@ -20,9 +20,9 @@ def times(**counts):
 
 
 def node(name, threads=1, *, source=False, device="cpu", feeds="-", **more):
-    """A node's figures after 10 s, in shares of its workers' time, and its row of the plan.
+    """Returns a node's statistics after 10 s, in shares of its workers' time, and its plan.
 
-    What it did with the rest of the time: nothing.
+    In the rest of the time, the node did nothing.
     """
     known = sum(more.get(key, 0.0) for key in ("busy", "blocked", "order"))
     more.setdefault("starved", max(0.0, 1.0 - known) if known < 0.9 else 0.0)
@@ -69,7 +69,7 @@ def case_of(
     is_driven=False,
     **flow,
 ):
-    """The flow of these nodes on two processors."""
+    """Returns the flow of these nodes on two processors."""
     plan = tuple(row for _, row in nodes)
     machine = {"processors": 2}
     used = {"processor_seconds": 100.0, "machine_busy_seconds": 500.0, "native_seconds": 7.0}

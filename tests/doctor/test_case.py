@@ -1,4 +1,4 @@
-"""What the doctor looks at."""
+"""Tests of the doctor's evidence."""
 
 import pytest
 
@@ -11,7 +11,7 @@ def test_the_time_in_calls_is_split_by_what_the_system_says():
         node("a", threads=2, busy=0.8, starved=0.2, on_core=0.2, runnable=0.2)
     ).stages
     first = stage.first
-    # Of 20 s 4 were rests, 4 on a processor, 4 runnable: 8 it waited in calls.
+    # Of 20 s, 4 were rests, 4 on a processor, and 4 runnable; the other 8 were waits in calls.
     assert (first.running, first.runnable, first.waiting) == pytest.approx((0.25, 0.25, 0.5))
     assert stage.cores == pytest.approx(0.25 * 0.8 * 2)
     assert not stage.is_computing

@@ -1,4 +1,4 @@
-"""What the doctor says of a whole flow."""
+"""Tests of the doctor's diagnosis of a whole flow."""
 
 import json
 

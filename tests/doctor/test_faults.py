@@ -1,4 +1,4 @@
-"""Troubles that a node has by itself."""
+"""Tests of problems of a single node."""
 
 import pytest
 

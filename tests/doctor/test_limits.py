@@ -1,4 +1,4 @@
-"""What limits the rate of a flow."""
+"""Tests of the limits of a flow's rate."""
 
 import pytest
 
@@ -63,7 +63,8 @@ def test_other_programs_have_the_processors():
         node("a", threads=2, busy=0.98, on_core=0.4, runnable=0.57), cores=0.8, foreign=1.2
     )
     assert (found.node, found.cause, found.change) == ("a", Cause.FOREIGN_LOAD, {})
-    many = node("a", threads=3, busy=0.98, on_core=0.1, runnable=0.88)  # by itself it would be 1/3
+    # alone the node would have 1/3
+    many = node("a", threads=3, busy=0.98, on_core=0.1, runnable=0.88)
     assert first(many, cores=0.3, foreign=1.7).cause == Cause.FOREIGN_LOAD
 
 
@@ -110,7 +111,8 @@ def test_a_node_whose_batches_have_room_is_no_limit():
     found = diagnose(case_of(roomy, IDLE))
     assert found.headroom == pytest.approx(16 * 10 / 0.03 / (6160 / 2.23) / 0.9 - 1.0)
     full = node("a", busy=0.97, on_core=0.3, batch_size=32, calls=calls, rows=6160)
-    assert first(full, IDLE, is_driven=True) is None  # it works all the time: nobody knows why
+    # the node works all the time, for an unknown reason
+    assert first(full, IDLE, is_driven=True) is None
     assert first(full, IDLE, is_driven=True, cores=1.8).cause == Cause.PROCESSORS
     waiting = node("a", busy=0.9, on_core=0.02, batch_size=32, calls=calls, rows=6160, queue=30)
     assert first(waiting, IDLE, is_driven=True).cause == Cause.CAPACITY

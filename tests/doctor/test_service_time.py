@@ -1,4 +1,4 @@
-"""The line through what calls took."""
+"""Tests of the line through the durations of calls."""
 
 import pytest
 from hypothesis import given

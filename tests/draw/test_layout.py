@@ -1,4 +1,4 @@
-"""Where boxes and wires stand, of any graph."""
+"""Tests of the positions of boxes and wires in any graph."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +23,7 @@ def outlines(draw):
 
 
 def _crosses(wire, box):
-    """Whether a wire passes through a box, looked at in 60 points of each of its curves."""
+    """Returns whether a wire passes through a box, checked at 60 points of each curve."""
     for p0, p1, p2, p3 in wire.curves:
         for step in range(61):
             t = step / 60

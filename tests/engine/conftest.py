@@ -7,11 +7,12 @@ from modelflow.engine.tensorflow.library import load_tensorflow
 
 
 def pytest_configure(config):
-    # Keras's variables do not know NumPy 2's copy argument yet; met when a test makes a model.
+    # Keras's variables do not support NumPy 2's copy argument yet, which tests meet when they make
+    # a model.
     config.addinivalue_line(
         "filterwarnings", "ignore:__array__ implementation doesn't accept:DeprecationWarning"
     )
-    # TorchScript is what users have; making it is what the tests need.
+    # Users have TorchScript models, and the tests must make them.
     config.addinivalue_line("filterwarnings", "ignore:.torch.jit:DeprecationWarning")
 
 
@@ -20,7 +21,7 @@ BIAS = np.array([0.5, 0, -0.5], np.float32)
 
 
 def expected(item):
-    """What every model here gives for one item of 4 numbers."""
+    """Returns the output of every model here for one item of 4 numbers."""
     return np.asarray(item, np.float32) @ WEIGHTS + BIAS
 
 
@@ -53,7 +54,7 @@ def frozen_graph(tf, models):
 
 @pytest.fixture(scope="session")
 def two_ports(tf, models):
-    """Sum and difference of two inputs; the sum on two outputs."""
+    """Writes a model with the sum and the difference of two inputs, and the sum on two outputs."""
 
     def build(v1):
         a = v1.placeholder(v1.float32, [None, None], "a")
@@ -68,7 +69,7 @@ def two_ports(tf, models):
 
 @pytest.fixture(scope="session")
 def fixed_batch(tf, models):
-    """A model for batches of 3: each item, and the largest of its batch."""
+    """Returns a model for batches of 3, with the outputs each item and the batch's maximum."""
 
     def build(v1):
         x = v1.placeholder(v1.float32, [3, 2], "x")
@@ -100,7 +101,7 @@ def saved_model(tf, models):
 
 @pytest.fixture(scope="session")
 def text_model(tf, models):
-    """A model with a lookup table, which cannot be frozen."""
+    """Returns a model with a lookup table, which cannot be frozen."""
     module = tf.Module()
     keys = tf.constant(["cat", "dog"])
     module.table = tf.lookup.StaticHashTable(
@@ -119,7 +120,7 @@ def text_model(tf, models):
 
 @pytest.fixture(scope="session")
 def version_1_model(tf, models):
-    """A SavedModel as TensorFlow 1 writes it, with variables and a tensor inside."""
+    """Writes a SavedModel of TensorFlow 1, with variables and an inner tensor."""
     v1 = tf.compat.v1
     path = models / "version_1"
     with tf.Graph().as_default(), v1.Session() as session:

@@ -1,4 +1,4 @@
-"""An engine as a plug-in brings it: doubles its input, and counts."""
+"""An engine as in a plug-in: doubles its input, and counts."""
 
 import numpy as np
 
@@ -23,7 +23,7 @@ class DoublingModel(LoadedModel):
 
 
 class NumpyEngine(Engine):
-    """Reads ``.shape`` files: the shape of its input as text."""
+    """An engine for ``.shape`` files, which hold the shape of the input as text."""
 
     suffixes = (".shape",)
 

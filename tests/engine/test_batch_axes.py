@@ -1,6 +1,7 @@
-"""Which outputs have a value for each item: the model file says it, or calls of two sizes do.
+"""Tests of the outputs with a value for each item, found in model files or by two calls.
 
-Every model is asked for two items alone and in one batch; the judge is the engine called by hand.
+Every model is called with two items alone and in one batch. The expected results come from the
+engine, called by hand.
 """
 
 import numpy as np

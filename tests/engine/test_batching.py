@@ -1,4 +1,4 @@
-"""What the engine is called with: sizes, padding, shapes, halves; and what is counted."""
+"""Tests of the engine's calls: sizes, padding, shapes, halves, and the counters."""
 
 import dataclasses
 import os
@@ -31,7 +31,7 @@ from tests.engine.numpy_engine import NumpyEngine
 
 
 class SumModel(LoadedModel):
-    """Sums each item; rejects batches with a 13 in them, and those of more than ``most`` items."""
+    """Sums each item; rejects batches that contain 13, and batches of more than ``most`` items."""
 
     most = 1 << 30
 
@@ -242,7 +242,7 @@ def test_staging_memory_is_not_allocated_in_the_steady_state(served, engine):
 
 
 def test_big_request_does_not_stand_in_the_way_of_small_ones(served, engine):
-    """While the engine is held, a big and a small request wait: both are in the next batch."""
+    """Tests that a big and a small request, waiting for the engine, share the next batch."""
     is_held, go_on = threading.Event(), threading.Event()
 
     with served(batch_size=8, split_size=4, threads=1) as model:

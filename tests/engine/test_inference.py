@@ -130,7 +130,7 @@ def test_staging_memory_is_reused(doubling):
 @pytest.mark.parametrize("count", [1, 3])
 def test_output_never_shares_memory_with_input_or_other_output(two_ports, count):
     unit = opened(two_ports, ["same", "sum", "sum:0", "difference"])
-    given = items(*[(8, 16384)] * count)  # big and aligned, so that it is not copied on the way
+    given = items(*[(8, 16384)] * count)  # big and aligned, which avoids a copy on the way
     flat = [item[0] for item in given]
     found = call(unit, a=flat, b=flat)
     arrays = [result for results in found.values() for result in results]

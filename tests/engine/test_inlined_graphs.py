@@ -1,4 +1,4 @@
-"""Graphs whose functions are inlined compute the same, and TensorFlow proves their shapes."""
+"""Tests that graphs with inlined functions compute the same, with shapes proved by TensorFlow."""
 
 import sys
 
@@ -55,7 +55,7 @@ def test_a_function_that_runs_in_a_loop_is_not_inlined(tf):
     assert inline_calls(graph, ["y"]) is None
 
 
-# A table keeps the model from being frozen; the convolution ends a process for a wrong rank.
+# A table prevents the freezing of the model. The convolution ends the process for a wrong rank.
 WRITE = """
 import sys, tensorflow as tf
 module = tf.Module()

@@ -34,7 +34,7 @@ def test_a_model_that_is_the_same_is_loaded_once(engine, path):
             assert closed(engine) == [0]
         load_model(engine, LoadRequest(path))
         kept.drop()
-        assert closed(engine) == [0]  # it is in use
+        assert closed(engine) == [0]  # the model is in use
     assert closed(engine) == [0]
 
 

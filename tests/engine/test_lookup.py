@@ -11,7 +11,7 @@ from modelflow.errors import EngineError, MissingDependencyError
 
 @pytest.fixture
 def plug_ins(monkeypatch):
-    """Makes entry points as an installed package declares them."""
+    """Returns a function that registers entry points, as an installed package does."""
 
     def install(**values):
         points = [EntryPoint(name, value, lookup.GROUP) for name, value in values.items()]
@@ -36,7 +36,7 @@ def test_plug_in_is_found_by_name_and_by_file(plug_ins, tmp_path):
     plug_ins(doubling="tests.engine.numpy_engine:NumpyEngine")
     path = tmp_path / "model.shape"
     path.write_text("? 2")
-    assert engine_names()[-1] == "doubling"  # behind those of modelflow
+    assert engine_names()[-1] == "doubling"  # after modelflow's own engines
     assert engine_for(path) == "doubling"
     assert [port.shape for port in read_model_file(path).inputs] == ["(2,)"]
 

@@ -62,7 +62,7 @@ def test_wrong_items_fail_alone_and_say_why(form, request):
     np.testing.assert_allclose(results[3].data, expected(ITEMS[1]), rtol=1e-5)
     np.testing.assert_allclose(results[0].data, expected(ITEMS[0]), rtol=1e-5)
     texts = [buffer.get_error_msg() for buffer in results[1:3]]
-    if form == "torchscript_model":  # which does not say its shapes: PyTorch itself refuses
+    if form == "torchscript_model":  # this form lacks shapes, so PyTorch itself refuses
         assert "shapes cannot be multiplied" in texts[0]
     else:
         assert "got float32 (5,); expected float32 (4,)" in texts[0]
@@ -158,7 +158,7 @@ def test_what_onnx_runtime_does_not_load_is_said_without_its_source(
 
 
 def test_a_result_that_is_no_array_hinders_nobody_who_does_not_ask_for_it(tmp_path):
-    """As scikit-learn's classifiers are converted: labels, and a list of maps by ``ZipMap``."""
+    """Tests labels and a list of maps from ``ZipMap``, as in converted scikit-learn models."""
     from onnx import TensorProto, helper, save
 
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 2])
@@ -227,7 +227,7 @@ def test_torchscript_ports_of_other_names_feed_its_arguments_by_position(torch, 
     assert float(found["output"][0, 0]) == 2
     assert "by position: Input -> a, Other -> b" in caplog.text
     with pytest.raises(EngineError, match=r"no input 'Other'"):
-        load(path, ["a", "Other"])  # a name in common: then all are meant by name
+        load(path, ["a", "Other"])  # with one common name, all names are matched by name
     with pytest.raises(EngineError, match=r"no input 'Input'"):
         load(path, ["Input"])
 
@@ -241,7 +241,7 @@ def test_exported_dict_has_its_keys(torch, tmp_path):
     torch.export.save(torch.export.export(Named(), (torch.zeros(3, 2),)), str(path))
     file = read_model_file(path)
     assert [p.name for p in file.outputs] == ["twice", "more"]
-    # exported for batches of 3: filled up to that
+    # exported for batches of 3, to which smaller batches are padded
     results = run_unit(inference_spec(file, "n"), {"x": [np.ones(2, np.float32)] * 4})
     assert [float(b.data[0]) for b in results["more"]] == [2] * 4
 

@@ -1,4 +1,4 @@
-"""What holds for the whole process, so each test has one of its own."""
+"""Tests of process-wide settings, each in its own process."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""The models of the ready graphs: the digits are told apart, the script for ResNet-101 works."""
+"""Tests of the ready graphs' models: classification of digits, and the script for ResNet-101."""
 
 import importlib.util
 import re
@@ -33,7 +33,7 @@ CLASSIFY = GRAPHS / "models" / "classify_infer"
 
 @pytest.fixture(scope="module")
 def results():
-    """What top_k says of every sample, through the units and options of the graph."""
+    """Returns the results of top_k for every sample, through the units and options of the graph."""
     text = tomllib.loads((GRAPHS / "digits.toml").read_text())["graph"]["graphconf"]
     scale = re.search(r'standard_deviation_inverse="([\d.]+)"', text)
     assert scale is not None

@@ -1,6 +1,6 @@
-"""What only the engine notices of an item: the client is to blame, and is told what was wrong.
+"""Tests of inputs that only the engine rejects: an error of the client, with the engine's message.
 
-Each engine against the status of both protocols; what fails inside stays inside.
+Each engine is checked against the status of both protocols. Internal failures stay internal.
 """
 
 from threading import Thread
@@ -129,7 +129,7 @@ def test_a_shape_that_only_the_engine_refuses_is_the_clients_fault(
 ):
     path = make(tmp_path, request)
     with modelflow.Model(path) as model:
-        for _ in range(2):  # the first looks for batch axes
+        for _ in range(2):  # the first call looks for batch axes
             with pytest.raises(FlowUnitError) as caught:
                 model.infer([wrong])
             assert isinstance(caught.value.__cause__, ItemRefusedError)
@@ -153,7 +153,7 @@ def test_what_the_engine_has_no_memory_for_is_its_own_failure(make, tmp_path, re
 
 
 def test_a_scripted_module_with_methods_of_its_own_refuses_on_any_thread(torch, tmp_path):
-    """PyTorch ended the process: its error names methods that freezing had freed."""
+    """Tests a case in which PyTorch ended the process, because its error named freed methods."""
 
     class Network(torch.nn.Module):
         def __init__(self):

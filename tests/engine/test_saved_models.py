@@ -1,4 +1,4 @@
-"""SavedModels as TensorFlow Serving takes them: names and types are checked, shapes are not."""
+"""Tests of SavedModels in TensorFlow Serving's way: names and types are checked, shapes are not."""
 
 import sys
 
@@ -15,7 +15,7 @@ from tests.programs import run
 
 @pytest.fixture(scope="module")
 def several(tf, tmp_path_factory):
-    """Signatures: an affine one, one with a scalar input, one that counts, one that reads it."""
+    """Saves signatures: affine, with a scalar input, incrementing a counter, reading a counter."""
 
     class Several(tf.Module):
         def __init__(self):
@@ -54,7 +54,7 @@ def several(tf, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def half_plus_three(tf, tmp_path_factory):
-    """Of TensorFlow 1, with reference variables and an input of any rank."""
+    """Writes a model of TensorFlow 1, with reference variables and an input of any rank."""
     v1, path = tf.compat.v1, tmp_path_factory.mktemp("three") / "model"
     with tf.Graph().as_default() as graph:
         x = v1.placeholder(v1.float32, name="x")
@@ -125,7 +125,8 @@ def test_a_model_with_a_table_and_a_variable_is_called_with_batches(tf, tmp_path
     keys = tf.lookup.KeyValueTensorInitializer([0], [2.0], tf.int64, tf.float32)
     module.table, module.one = tf.lookup.StaticHashTable(keys, 0.0), tf.Variable(1.0)
 
-    # What restores the variable assigns it, and is no part of the signature.
+    # The operation that restores the variable assigns the variable, and is no part of the
+    # signature.
     @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, "x")])
     def line(x):
         return {"y": x * module.table.lookup(tf.constant(0, tf.int64)) + module.one}
@@ -133,7 +134,7 @@ def test_a_model_with_a_table_and_a_variable_is_called_with_batches(tf, tmp_path
     tf.saved_model.save(module, str(tmp_path / "model"), {"serving_default": line})
     with Model(tmp_path / "model", batch_size=4) as model:
         (column,) = model.infer_batch([[1.0, 2.0, 3.0, 4.0]])
-    assert [answer.data.tolist() for answer in column] == [3, 5, 7, 9]  # rows, no whole outputs
+    assert [answer.data.tolist() for answer in column] == [3, 5, 7, 9]  # rows, not whole outputs
     loaded = TensorFlowEngine().load(LoadRequest(tmp_path / "model", options=TensorFlowOptions()))
     loaded.close()
     assert not loaded.is_stateful

@@ -1,4 +1,4 @@
-"""The signatures of a SavedModel that are loaded together have one set of variables."""
+"""Tests that the signatures of a SavedModel loaded together share one set of variables."""
 
 import shutil
 
@@ -41,7 +41,7 @@ def write_reference_counter(tf, path, start):
 
 
 def write_counter(tf, path, start):
-    """Writes the same with functions."""
+    """Writes the same counters with functions."""
     module = tf.Module()
     module.count, module.slope = tf.Variable([start] * 3), tf.Variable(2.0)
 
@@ -76,7 +76,7 @@ def path(write, tmp_path):
 
 @pytest.fixture
 def load(path):
-    """Loads a signature; the test's end closes it."""
+    """Loads a signature; the test's end closes the loaded model."""
     loaded = []
 
     def load(key, group):

@@ -1,4 +1,4 @@
-"""What may be an item of a model: bytes, flat arrays, lists; and what is said of the others."""
+"""Tests of the items of a model (bytes, flat arrays, lists), and of messages about others."""
 
 import numpy as np
 import pytest

@@ -26,7 +26,7 @@ def scores(ports):
 
 
 def operations(tf, model):
-    """The operations that the session has run, after all its rewriting."""
+    """Returns the operations that the session has run, after all its rewriting."""
     metadata = tf.compat.v1.RunMetadata()
     options = tf.compat.v1.RunOptions(output_partition_graphs=True)
     graph = model._session.graph
@@ -65,7 +65,7 @@ def test_a_model_on_a_gpu_takes_and_gives_tensors_without_a_copy(form, request, 
     model = load(request.getfixturevalue(form), cuda)
     assert model.memory == cuda
     whole = torch.zeros(6, 4)
-    whole[1:] = torch.from_numpy(ITEMS)  # these rows do not lie where TensorFlow wants tensors
+    whole[1:] = torch.from_numpy(ITEMS)  # these rows are not aligned as TensorFlow requires
     for given in (whole[1:], whole[1:].clone()):
         results = model.run({spec.name: given for spec in model.inputs})
         assert all(isinstance(value, torch.Tensor) for value in results.values())

@@ -1,4 +1,4 @@
-"""What a module writes to is read from its graph, whatever form that has."""
+"""Tests that a module's writes are read from its graph, in every form of module."""
 
 import numpy as np
 import pytest
@@ -147,7 +147,7 @@ PROGRAMS = {
 
 @pytest.mark.filterwarnings(
     "ignore:Attempted to insert a get_attr Node",
-    "ignore:Node lifted_tensor_0",  # PyTorch 2.6, of itself
+    "ignore:Node lifted_tensor_0",  # a warning of PyTorch 2.6 itself
 )
 @pytest.mark.parametrize("module", PROGRAMS)
 def test_of_an_exported_program(tmp_path, module):

@@ -1,4 +1,4 @@
-"""Versions of a model, and the handing over from one to the next."""
+"""Tests of the versions of a model, and of the change from one version to the next."""
 
 import threading
 
@@ -14,7 +14,7 @@ ITEM = np.ones(2, np.float32)
 
 
 def write(path, factor):
-    """A model that multiplies by ``factor``."""
+    """Returns a model that multiplies by ``factor``."""
     path.parent.mkdir(parents=True, exist_ok=True)
     factors = {"k": np.array([factor], np.float32)}
     nodes = [("Mul", ["x", "k"], ["y"])]
@@ -23,7 +23,7 @@ def write(path, factor):
 
 @pytest.fixture
 def folder(tmp_path):
-    """Versions 1, 2 and 10, which multiply by their numbers."""
+    """Returns versions 1, 2 and 10, which multiply by their numbers."""
     for version in (1, 2, 10):
         write(tmp_path / "m" / str(version) / "model.onnx", version)
     (tmp_path / "m" / "notes").mkdir()

@@ -1,4 +1,4 @@
-"""Recorded requests, of modelflow's own and of TensorFlow Serving's form."""
+"""Tests of recorded requests, in modelflow's own form and in TensorFlow Serving's."""
 
 import numpy as np
 import pytest

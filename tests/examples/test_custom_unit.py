@@ -1,4 +1,4 @@
-"""The example of one unit in three forms: each does the same, alone and in the graph."""
+"""Tests that the three forms of an example unit behave the same, alone and in the graph."""
 
 import importlib.util
 import sys
@@ -23,7 +23,7 @@ def module(name):
     assert spec is not None
     assert spec.loader is not None
     loaded = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = loaded  # dataclasses look their module up
+    sys.modules[spec.name] = loaded  # dataclasses look up their module
     spec.loader.exec_module(loaded)
     return loaded
 
@@ -35,7 +35,7 @@ FORMS = {"function": FUNCTION.SPEC, "class": CLASS.SPEC, "folder": FOLDER}
 
 
 def coarsened(image, block):
-    """Block by block, as one would say it."""
+    """Returns the coarsened image, computed block by block as the specification."""
     result = image.copy()
     for y in range(0, image.shape[0], block):
         for x in range(0, image.shape[1], block):

@@ -12,7 +12,7 @@ from tests.in_process import run_script
 
 pytest.importorskip("tensorflow")
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "flask_service"
-# Each with what its main block runs.
+# Each with the object that its main block runs.
 SERVICES = {"baseline": "", "with_model": "model", "with_flow": "flow"}
 CLIENTS = 8
 
@@ -33,7 +33,7 @@ def benchmark():
 
 
 def answers_of(name, jpegs):
-    """What a service answers to each of several clients at once."""
+    """Returns the answers of a service to each of several clients at once."""
 
     def client(_):
         asking = service["app"].test_client()

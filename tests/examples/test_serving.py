@@ -1,4 +1,4 @@
-"""The clients of ``examples/serving``, as they are, against the graphs that they ask."""
+"""Tests of the unchanged clients of ``examples/serving`` against their graphs."""
 
 import contextlib
 import functools
@@ -59,7 +59,7 @@ def test_a_program_for_triton(server, more):
 
 
 class Files(http.server.SimpleHTTPRequestHandler):
-    """Serves files, and says nothing of it."""
+    """Serves files without log lines."""
 
     def log_message(self, *said):
         pass
@@ -67,7 +67,7 @@ class Files(http.server.SimpleHTTPRequestHandler):
 
 @contextlib.contextmanager
 def another_origin():
-    """The folder of the examples, served by somebody else."""
+    """Serves the folder of the examples from another origin."""
     with http.server.ThreadingHTTPServer(
         ("127.0.0.1", 0), functools.partial(Files, directory=FOLDER)
     ) as files:

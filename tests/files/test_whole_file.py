@@ -1,4 +1,4 @@
-"""Files that are written whole, and what a killed process leaves."""
+"""Tests of files that are written whole, and of the leftovers of a killed process."""
 
 import os
 import signal

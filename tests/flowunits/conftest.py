@@ -10,7 +10,7 @@ from modelflow import Buffer
 
 
 def sample_image(name):
-    """A photograph of scikit-learn's, BGR; loaded here, since other tests use this module alone."""
+    """Returns a photograph of scikit-learn's, BGR; other tests use this module alone."""
     from sklearn.datasets import load_sample_image
 
     return load_sample_image(name)[..., ::-1]
@@ -18,19 +18,19 @@ def sample_image(name):
 
 @pytest.fixture(scope="session")
 def photo():
-    """A photograph with odd sides: uint8 (201, 319, 3), BGR."""
+    """Returns a photograph with odd sides: uint8 (201, 319, 3), BGR."""
     return np.ascontiguousarray(sample_image("china.jpg")[:201, :319])
 
 
 @pytest.fixture(scope="session")
 def other_photo():
-    """Another one, of another size: uint8 (427, 640, 3), BGR."""
+    """Returns another image of another size: uint8 (427, 640, 3), BGR."""
     return np.ascontiguousarray(sample_image("flower.jpg"))
 
 
 @pytest.fixture(scope="session")
 def encode():
-    """A function: BGR or gray pixels to bytes of a format of Pillow's."""
+    """Returns a function from BGR or gray pixels to the bytes of a format of Pillow's."""
 
     def encoded(pixels, image_format="JPEG", mode=None, **settings):
         pixels = pixels[..., ::-1] if pixels.ndim == 3 else pixels
@@ -44,12 +44,12 @@ def encode():
 
 @pytest.fixture(scope="session")
 def planar(photo):
-    """The photograph as a planar buffer (3, H, W)."""
+    """Returns the photograph as a planar buffer (3, H, W)."""
     return planar_buffer(photo)
 
 
 def planar_buffer(pixels):
-    """A buffer of packed BGR pixels, planar."""
+    """Returns a buffer of packed BGR pixels, planar."""
     height, width, channel = pixels.shape
     return Buffer(
         np.ascontiguousarray(pixels.transpose(2, 0, 1)),

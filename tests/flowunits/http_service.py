@@ -1,4 +1,4 @@
-"""A flow that answers requests, and a client for it."""
+"""A flow that answers requests, and its client."""
 
 import http.client
 import socket
@@ -19,7 +19,7 @@ def free_port():
 
 
 class Service:
-    """A flow that answers requests with what ``work`` makes of them: a function, or attributes."""
+    """A flow that answers requests with the results of ``work``, a function or attributes."""
 
     def __init__(
         self,

@@ -5,7 +5,7 @@ from http.server import ThreadingHTTPServer
 
 
 class Quiet:
-    """For handlers: writes no log."""
+    """A mixin for handlers that disables the log."""
 
     def log_message(self, *args):
         pass
@@ -29,5 +29,5 @@ class LocalServer:
 
     @property
     def root(self):
-        """Its address."""
+        """Returns the server's address."""
         return f"http://127.0.0.1:{self._http.server_address[1]}"

@@ -1,4 +1,4 @@
-"""Pictures as other programs write them: writer x format x kind of pixels. Small, and made anew."""
+"""Pictures of other programs (writer x format x kind of pixels); small, and made for each test."""
 
 import io
 import shutil
@@ -13,7 +13,7 @@ from PIL import Image
 
 pillow_heif.register_heif_opener()
 
-WIDTH, HEIGHT = 23, 17  # odd: rows end within bytes, blocks and chroma samples
+WIDTH, HEIGHT = 23, 17  # odd sizes: rows end within bytes, blocks and chroma samples
 
 _Y, _X = np.mgrid[:HEIGHT, :WIDTH]
 RGB = np.stack([_X * 255 // WIDTH, _Y * 255 // HEIGHT, (_X * 7 + _Y * 5) % 256], -1).astype(
@@ -49,7 +49,7 @@ _JPEG = "RGB L 1 CMYK YCbCr"
 _PNG = "RGB L 1 P2 P16 P256 PA RGBA LA I;16"
 _ANY = "RGB L 1 P2 P16 P256 PA RGBA LA CMYK YCbCr LAB I;16 I F"
 
-# Format -> what Pillow is told -> the modes that it writes so.
+# Format -> options for Pillow -> the modes that Pillow writes with them.
 PILLOW = {
     "JPEG": {"": _JPEG, "progressive": _JPEG, "subsampling=0": _JPEG, "orientation=6": _JPEG},
     "PNG": {"": _PNG, "bits=4": "P16"},
@@ -75,7 +75,8 @@ PILLOW = {
     "MPO": {"": "RGB L"},
     "HEIF": {"": "RGB L RGBA"},
 }
-if int(PIL.__version__.partition(".")[0]) < 12:  # it ends the process that writes them
+# older versions end the process that writes this format
+if int(PIL.__version__.partition(".")[0]) < 12:
     del PILLOW["TIFF"]["compression=zstd"]
 OPENCV = {
     "jpg": "bgr gray bgra",
@@ -141,7 +142,7 @@ PICTURES = (
 
 
 def is_there(writer):
-    """Tells whether the program that writes is installed."""
+    """Returns whether the program that writes is installed."""
     return {"ffmpeg": shutil.which("ffmpeg"), "magick": _magick()}.get(writer, True)
 
 
@@ -197,7 +198,7 @@ def _by_magick(name, told, _kind, folder):
 
 
 def _magick():
-    """The program is ``magick`` from version 7 on; ``convert`` may be another one."""
+    """Returns ImageMagick's program, ``magick`` from version 7 on; ``convert`` may be another."""
     return shutil.which("magick") or shutil.which("convert-im6.q16")
 
 

@@ -176,7 +176,7 @@ def slow_yolo(head, tensors, threshold=0.25, nms_threshold=0.45):
 def tensors_of(head):
     count = 1 if head == "x" else 3
     made = [RNG.normal(0, 1.5, (count, 5 + CLASSES, HEIGHT // s, WIDTH // s)) for s in STRIDES]
-    if head == "x":  # objectness and classes are probabilities there
+    if head == "x":  # for this head, objectness and classes are probabilities
         for tensor in made:
             tensor[:, 4:] = 1 / (1 + np.exp(-tensor[:, 4:]))
     return [tensor.astype(np.float32) for tensor in made]
@@ -260,7 +260,7 @@ def test_yolo_knows_the_options_of_modelbox():
         "anchor_biases": ",".join(str(number) for pair in ANCHORS for number in pair),
     }
     inputs = {f"layer/{n}": [tensor] for n, tensor in enumerate(tensors)}
-    # As a unit of a folder, which names its own ports.
+    # Loaded as a folder's unit, which names its own ports.
     spec = dataclasses.replace(YOLO, inputs=tuple(map(Port, inputs)))
     (buffer,) = run_unit(spec, inputs, **options)["out_region"]
     check_boxes(buffer.data, slow_yolo("v3", tensors))

@@ -29,8 +29,8 @@ ENCODED = [cv2.imencode(end, pixels(19, 23))[1].tobytes() for end in (".jpg", ".
 
 
 def packets(folder):
-    """Two packets of a video, which a decoder can begin with."""
-    from tests.flowunits.videos import write_video  # PyAV is not where the samples of images are
+    """Returns two packets of a video, with which a decoder can begin."""
+    from tests.flowunits.videos import write_video  # environments for image samples lack PyAV
 
     file = write_video(folder / "a.mp4", 2, codec="mpeg4")
     found = run_unit(video_demuxer.SPEC, {"in_video_url": [str(file)]})["out_video_packet"]
@@ -38,7 +38,7 @@ def packets(folder):
 
 
 def addresses(folder):
-    """Two videos."""
+    """Returns the addresses of two videos."""
     from tests.flowunits.videos import write_video
 
     files = [write_video(folder / name, 3, codec="mpeg4") for name in ("a.mp4", "b.mkv")]
@@ -114,7 +114,7 @@ SAMPLES: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 
-# They wait for clients, and end with the flow: test_http.py has real ones.
+# They wait for clients, and end with the flow; test_http.py has tests with real clients.
 OF_CLIENTS = ("httpserver_async", "httpserver_sync_receive", "httpserver_sync_reply")
 CHECKED = [spec for spec in flowunits.SPECS if spec.name not in OF_CLIENTS]
 

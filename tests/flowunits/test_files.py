@@ -293,7 +293,7 @@ def test_a_line_that_was_refused_is_not_written_later(tmp_path):
     unit.open(file_sink.SPEC.configure({"path": str(file)}))
     unit._write(Buffer("first"))
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    # As on a full disk: half a line, then an error.
+    # Like a full disk: half a line, then an error.
     resource.setrlimit(resource.RLIMIT_FSIZE, (12, before[1]))
     try:
         with pytest.raises(OSError, match="too large"):

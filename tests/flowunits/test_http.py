@@ -19,7 +19,7 @@ from tests.flowunits.http_service import GRAPH, Service, free_port
 
 
 def echo(buffer: Buffer):
-    """Gives the request back."""
+    """Returns the request."""
     return buffer.data
 
 
@@ -52,7 +52,7 @@ def test_many_requests_pass_one_connection():
 
 def test_the_meta_say_what_was_asked():
     def told(buffer: Buffer):
-        """Tells the meta."""
+        """Returns the meta."""
         names = ("method", "uri", "endpoint", "size")
         found = {name: buffer.get(name) for name in names}
         return {
@@ -78,7 +78,7 @@ def test_the_meta_say_what_was_asked():
 
 def test_status_headers_and_bodies_are_the_graphs():
     def made(buffer: Buffer):
-        """Makes an answer."""
+        """Returns an answer."""
         kinds = {
             b"text": Buffer("grüße", {"status": 201, "headers": {"X-Own": "7"}}),
             b"array": np.arange(4, dtype=np.float32).reshape(2, 2),
@@ -107,7 +107,7 @@ def test_errors_have_their_status_and_tell_no_insides_but_to_the_log(caplog):
             message = "no good"
             raise modelflow.BadRequest(message)
         if buffer.data == b"bug":
-            np.frombuffer(buffer.data, np.uint8)[0] = 1  # ValueError: of the unit, not of the data
+            np.frombuffer(buffer.data, np.uint8)[0] = 1  # a ValueError of the unit, not of the data
         message = "broken"
         raise RuntimeError(message)
 
@@ -125,7 +125,7 @@ def test_errors_have_their_status_and_tell_no_insides_but_to_the_log(caplog):
         told = json.loads(body)["error"]
         assert status == 500
         assert (told.keys(), told["type"]) == ({"type", "message", "id"}, "Internal Server Error")
-        assert "broken" not in told["message"]  # nor anything else of what is inside
+        assert "broken" not in told["message"]  # nor any other internal detail
     logged = [r for r in caplog.records if told["id"] in r.getMessage()]
     assert "RuntimeError: broken" in logged[0].getMessage()
 
@@ -165,7 +165,7 @@ def test_a_method_that_is_not_meant_does_not_run_the_graph():
 
 
 class Gate:
-    """A unit that works on requests when it is told to."""
+    """A unit that waits for the test before its work."""
 
     def __init__(self):
         self.begun = threading.Semaphore(0)
@@ -195,7 +195,7 @@ def ask_all(service, count):
     def ask(number):
         try:
             found.append(service.ask(str(number).encode())[0])
-        except ConnectionError:  # it came when nobody listened any more
+        except ConnectionError:  # the request came when the server no longer listened
             found.append("too late")
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(count)]
@@ -205,7 +205,7 @@ def ask_all(service, count):
 
 
 def until_answered(service, body):
-    """Asks until it is in time: on a busy machine a short limit falls on good requests too."""
+    """Asks until the answer is in time: on a busy machine, a short limit rejects good requests."""
     while (answer := service.ask(body))[0] in (408, 504):
         pass
     assert answer[0] == 200
@@ -235,7 +235,7 @@ def test_what_takes_too_long_is_given_up_and_not_worked_on():
         assert found == [504] * 3
         gate.opened.set()
         until_answered(service, b"next")
-    assert sum(body != b"next" for body in gate.seen) <= 1  # the one that had begun
+    assert sum(body != b"next" for body in gate.seen) <= 1  # the request that had begun
 
 
 def test_a_body_that_is_too_long_is_refused():
@@ -280,7 +280,7 @@ def test_a_stop_without_draining_answers_that_nobody_will():
         assert gate.begun.acquire(timeout=30)
         stopping = threading.Thread(target=lambda: service.flow.stop(drain=False))
         stopping.start()
-        for thread in threads:  # who asked is not left to wait for the unit that still works
+        for thread in threads:  # clients do not have to wait for the unit, which still works
             thread.join()
         gate.opened.set()
         stopping.join()
@@ -291,7 +291,7 @@ def test_a_stop_without_draining_answers_that_nobody_will():
 def test_a_graph_that_gives_no_answer_says_so_at_once():
     @modelflow.flowunit(kind="condition", outputs=("kept", "dropped"))
     def work(buffer: Buffer):
-        """Drops it."""
+        """Drops every request."""
         return "dropped"
 
     port = free_port()
@@ -324,12 +324,12 @@ def test_two_nodes_share_a_port():
 
     @modelflow.flowunit
     def one(data):
-        """One."""
+        """Returns the text "one"."""
         return "one"
 
     @modelflow.flowunit
     def two(data):
-        """Two."""
+        """Returns the text "two"."""
         return "two"
 
     with modelflow.Flow(text, units=[one, two]):
@@ -355,7 +355,7 @@ def test_asynchronous_requests_are_accepted_at_once_and_worked_on():
 
     @modelflow.flowunit(outputs=())
     def keep(buffer: Buffer):
-        """Keeps it."""
+        """Records the request after the gate opens, and sends no answer."""
         assert gate.wait(30)
         seen.append(buffer.data)
 

@@ -1,4 +1,4 @@
-"""What HTTP nodes refuse before there is a request: long heads, silence, too many, cut bodies."""
+"""Tests of HTTP nodes' limits before a request: long heads, silence, connections, cut bodies."""
 
 import errno
 import http.client
@@ -16,7 +16,7 @@ from tests.flowunits.http_service import GRAPH, Service, free_port
 
 
 def echo(buffer: Buffer):
-    """Gives the request back."""
+    """Returns the request."""
     return buffer.data
 
 
@@ -25,12 +25,12 @@ def connected(service):
 
 
 def everything(client):
-    """What comes until the other side closes."""
+    """Returns all data until the other side closes."""
     parts = []
     try:
         while part := client.recv(1 << 16):
             parts.append(part)
-    except ConnectionResetError:  # it was closed while we were still sending
+    except ConnectionResetError:  # the server closed the connection while we were still sending
         pass
     return b"".join(parts)
 
@@ -57,12 +57,13 @@ def test_a_head_that_is_too_long_is_refused(head):
 def test_headers_behind_a_body_are_bounded_too():
     with Service(echo, ", max_header_bytes=4096") as service, connected(service) as client:
         client.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
-        try:  # more than is read before the connection is ended
+        try:  # more data than the server reads before it ends the connection
             client.sendall(b"1\r\nx\r\n0\r\nX-Long: " + b"x" * 1_000_000)
             client.shutdown(socket.SHUT_WR)
         except ConnectionError:
             pass
-        except OSError as error:  # the shutdown of what has ended meanwhile; no time-out
+        # the shutdown of a connection that has ended meanwhile; no time-out
+        except OSError as error:
             assert error.errno == errno.ENOTCONN  # noqa: PT017 - it need not be raised
         everything(client)
         assert service.ask(b"x")[:2] == (200, b"x")
@@ -82,7 +83,7 @@ def test_a_head_that_does_not_come_ends_the_connection(said, answer):
         with connected(service) as client:
             client.sendall(said)
             assert everything(client)[:13] == answer
-        connection = service.connect()  # a connection at rest is another matter
+        connection = service.connect()  # an idle connection has another limit
         for body in (b"a", b"b"):
             connection.request("POST", "/", body)
             assert connection.getresponse().read() == body
@@ -93,7 +94,8 @@ def test_those_who_say_nothing_shut_nobody_out():
     with Service(echo, ", max_connections=4, max_connections_per_client=4") as service:
         silent = [connected(service) for _ in range(12)]
         assert service.ask(b"x")[:2] == (200, b"x")
-        assert [everything(client) for client in silent[:8]] == [b""] * 8  # they made room
+        # they were closed for newer connections
+        assert [everything(client) for client in silent[:8]] == [b""] * 8
         for client in silent:
             client.close()
 
@@ -130,7 +132,7 @@ def test_a_body_that_was_cut_off_is_not_worked_on(unit):
 
     @modelflow.flowunit(name="work", outputs=())
     def keep(buffer: Buffer):
-        """Keeps it."""
+        """Records the request."""
         seen.append(buffer.data)
 
     port = free_port()
@@ -172,7 +174,7 @@ def test_all_bodies_together_are_bounded():
         assert b"no room for the body" in answer
         go.set()
         thread.join()
-        # The bytes are given back when the session is over, not when the answer has gone.
+        # The bytes are released when the session is over, not when the answer has been sent.
         service.flow.stop()
     assert found == [200]
 
@@ -191,7 +193,7 @@ def test_bytes_of_bodies_are_given_back():
 
 
 class Slow(modelflow.FlowUnit):
-    """A unit that looks whether the server listens while it is opened."""
+    """A unit that checks in `open` whether the server listens."""
 
     found: ClassVar[list[type]] = []
     port = 0
@@ -224,7 +226,7 @@ def test_requests_are_taken_only_when_every_unit_is_open(caplog):
         work="flowunit=work",
     )
     caplog.set_level("INFO", logger="modelflow")
-    # On the calling thread, so that the units are opened in the order of the graph.
+    # The calling thread opens the units in the order of the graph.
     with modelflow.Flow(text, units=[spec], threads=0):
         said = [r.getMessage() for r in caplog.records if "listens at" in r.getMessage()]
         assert len(said) == 1
@@ -241,7 +243,7 @@ def test_a_probe_of_the_default_endpoint_runs_no_graph():
     seen = []
 
     def work(buffer: Buffer):
-        """Keeps it."""
+        """Records the address of the request."""
         seen.append(buffer.get("uri"))
         return b"answer"
 
@@ -267,7 +269,7 @@ def test_an_endpoint_that_the_server_answers_itself_is_refused():
 
 def test_an_answer_that_cannot_be_made_tells_no_insides(caplog):
     def work(buffer: Buffer):
-        """Gives what is no answer."""
+        """Returns a buffer that is no valid answer."""
         return Buffer("x", {"headers": {"a": "secret\r\nb: c"}})
 
     with Service(work) as service:

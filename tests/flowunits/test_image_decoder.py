@@ -100,7 +100,7 @@ def test_jpeg_of_an_unusual_sampling_goes_to_opencv(photo, encode):
     frame = data.index(b"\xff\xc0")
     assert data[frame + 11] == 0x22
     data[frame + 11] = 0x41
-    data[frame + 14] = 0x21  # chroma of (2, 1): not what libjpeg-turbo's own interface knows
+    data[frame + 14] = 0x21  # chroma of (2, 1), which libjpeg-turbo's own interface does not know
     assert not read_header(memoryview(bytes(data))).is_plain_jpeg
 
 
@@ -206,7 +206,7 @@ def test_truncated_data_is_an_error(photo, encode, image_format):
 
 
 def ends_of_scans(jpeg):
-    """Returns where a scan ends and the next one, its tables before it, begins."""
+    """Returns the positions at which a scan ends and the next scan begins with its tables."""
     return [m.start() for m in re.finditer(rb"\xff(\xc4..|\xda..|\xd9)", jpeg, re.DOTALL)]
 
 
@@ -427,9 +427,9 @@ def test_what_a_damaged_image_does_not_give_is_black_and_of_no_earlier_image(pho
     found, encoded = cv2.imencode(".jpg", photo, [cv2.IMWRITE_JPEG_PROGRESSIVE, 1])
     assert found
     jpeg = encoded.tobytes()
-    assert np.any(pixels_of(jpeg, pix_fmt=pix_fmt))  # its memory is used again, for the same size
-    second = jpeg.index(b"\xff\xda", jpeg.index(b"\xff\xda") + 2)  # of its scans
-    # A warning before the error: libjpeg-turbo takes both for warnings then.
+    assert np.any(pixels_of(jpeg, pix_fmt=pix_fmt))  # its memory is used again for the same size
+    second = jpeg.index(b"\xff\xda", jpeg.index(b"\xff\xda") + 2)  # the second scan's start
+    # A warning before the error: libjpeg-turbo then reports both as warnings.
     damaged = jpeg[:second] + bytes(8) + b"\xff\x56" + jpeg[second + 2 :]
     assert "Unsupported marker type 0x56" in error_of(damaged, pix_fmt=pix_fmt)
     assert not np.any(pixels_of(damaged, pix_fmt=pix_fmt, strict=False))
@@ -458,7 +458,8 @@ def test_the_first_of_several_sizes_of_a_tiff_counts(encode, photo):
 
 def test_the_first_of_several_orientations_counts(encode, photo):
     data = encode(photo)
-    both = with_orientation(with_orientation(data, 1), 6)  # the last one written stands first
+    # the tag that was written last comes first
+    both = with_orientation(with_orientation(data, 1), 6)
     np.testing.assert_array_equal(pixels_of(both), opencv(both))
     both = with_orientation(with_orientation(data, 6), 1)
     np.testing.assert_array_equal(pixels_of(both), opencv(both))
@@ -478,7 +479,7 @@ def test_an_icon_is_measured_before_it_is_decoded(encode):
     assert "got a ico image of 8000 x 8000 = 64000000 pixels" in message
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")  # Pillow's, of tags that are broken
+@pytest.mark.filterwarnings("ignore::UserWarning")  # a warning of Pillow about broken tags
 @pytest.mark.parametrize("image_format", ["AVIF", "TIFF", "WEBP", "GIF", "JPEG2000", "ICO"])
 def test_whatever_a_broken_image_raises_its_sender_is_at_fault(encode, photo, image_format):
     data = encode(photo[:16, :16], image_format)

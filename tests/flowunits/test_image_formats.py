@@ -1,6 +1,6 @@
-"""The format of an image belongs to its array: units of one's own between any two image units.
+"""Tests that an image's format belongs to its array, with custom units between any two image units.
 
-The judge is OpenCV: it reads the PNG that the graph ends in, and red must be red.
+The reference is OpenCV, which reads the PNG at the end of the graph. Red must stay red.
 """
 
 from dataclasses import replace
@@ -63,7 +63,7 @@ def as_row(image):
 
 @flowunit
 def as_mask(image):
-    """Gives a gray image, whatever the input is of."""
+    """Returns a gray image for any input."""
     return np.full(image.shape[:2], 60, np.uint8)
 
 
@@ -81,7 +81,7 @@ NEXT = {
 
 
 def colours(graph, *units):
-    """Runs a graph over the red picture; returns red, green and blue in the answer's middle."""
+    """Runs a graph over the red picture; returns red, green and blue of the result's middle."""
     ends = "input [type=input] png [flowunit=image_encoder format=png] output [type=output]"
     with Flow(
         f"digraph {{ {ends} {graph} png -> output }}", units=[unit.SPEC for unit in units]
@@ -104,7 +104,7 @@ CELLS = [
     for own in OWN
     for pix_fmt in FORMATS
     for then in NEXT
-    if own is not resized or pix_fmt in ("bgr", "rgb", "gray")  # OpenCV resizes packed images
+    if own is not resized or pix_fmt in ("bgr", "rgb", "gray")  # OpenCV resizes packed images only
 ]
 
 
@@ -295,7 +295,7 @@ def test_a_collapse_keeps_the_meta_that_all_parts_agree_on():
 
 
 class Steady(FlowUnit):
-    """Gives what `CHANGES` makes of each frame."""
+    """Returns each frame as changed by `CHANGES`."""
 
     SPEC = FlowUnitSpec(
         name="steady",
@@ -447,7 +447,7 @@ def test_what_is_collapsed_of_an_error_that_a_unit_has_dropped_has_the_meta_of_w
         raise ValueError(value)
 
     class Drop(FlowUnit):
-        """Gives nothing of what is in error."""
+        """Returns nothing for rows in error."""
 
         SPEC = FlowUnitSpec(
             name="drop",

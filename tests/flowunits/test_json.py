@@ -86,7 +86,7 @@ def test_of_many_keys_a_few_are_shown():
     message = error_of(field({str(n): n for n in range(5000)}, field="a"))
     assert "18, 19 and 4980 more" in message
     assert "20," not in message
-    # Nor is a near name looked for among all of them.
+    # A similar name is not searched among all of them either.
     message = error_of(field({**{str(n): n for n in range(5000)}, "text": 1}, field="txt"))
     assert "did you mean" not in message
     assert "got an object without keys" in error_of(field({}, field="a"))

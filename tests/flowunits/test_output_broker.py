@@ -1,4 +1,4 @@
-"""Results to real webhooks and files; tried again, given up, in order."""
+"""Tests of results to real webhooks and files: retries, failures, order."""
 
 import contextlib
 import json
@@ -25,7 +25,7 @@ GRAPH = """digraph {{
 
 
 class Hook(LocalServer):
-    """A web server that notes what it is sent, and refuses what it is told to."""
+    """A web server that records its requests, and rejects some."""
 
     def __init__(self, refuses=lambda number, body: False):
         self.bodies = []
@@ -160,7 +160,7 @@ def test_a_stop_does_not_wait_for_endless_retries():
 
 
 class Plugged:
-    """A target of a plug-in."""
+    """A target from a plug-in."""
 
     taken: ClassVar[list[tuple[str, bytes]]] = []
 
@@ -228,7 +228,7 @@ def test_an_answer_that_drips_is_given_up_in_time(status):
             self.rfile.read(int(self.headers["Content-Length"]))
             self.wfile.write(b"HTTP/1.0 %d OK\r\n" % status)
             with contextlib.suppress(ConnectionError):
-                while not done.wait(0.02):  # each read has its byte in time
+                while not done.wait(0.02):  # each read gets its byte in time
                     self.wfile.write(b"X")
 
     with LocalServer(Dripping) as server, contextlib.ExitStack() as stack:

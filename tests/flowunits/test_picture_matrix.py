@@ -1,4 +1,4 @@
-"""``image_decoder`` and pictures of other programs: writers x formats x kinds; Pillow judges."""
+"""Tests of ``image_decoder`` on pictures of other programs, compared with Pillow."""
 
 import io
 
@@ -19,7 +19,7 @@ def decode(data, **options):
 
 
 def read_by_pillow(data):
-    """Returns RGB as Pillow reads it; 16 bits as their upper 8; None: not, or as other values."""
+    """Returns RGB as read by Pillow, 16 bits as the upper 8; None on failure or floats."""
     try:
         image = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
     except OSError:
@@ -39,14 +39,15 @@ def test_a_picture_is_read_as_pillow_reads_it_and_refused_where_it_is_cut_off(wh
         pytest.skip(f"{which[0]} is not installed")
     picture = written(which, tmp_path)
     expected, found = read_by_pillow(picture), decode(picture, pix_fmt="rgb")
-    if found.error is not None:  # what nobody reads, or what Pillow alone does in more than 8 bits
+    # pictures that neither reads, or that Pillow alone reads because of more than 8 bits
+    if found.error is not None:
         is_wide = "values have more than 8 bits" in found.get_error_msg()
         assert expected is None or is_wide
-    elif expected is not None:  # else this Pillow does not read it: nobody judges
+    elif expected is not None:  # else this Pillow cannot read the picture, and no reference exists
         assert found.data.shape == expected.shape
         assert np.abs(found.data.astype(int) - expected).max() <= LOSSY
     whole = decode(picture)
-    for kept in (0.3, 0.6, 0.9):  # a part has all its pixels, or is refused
+    for kept in (0.3, 0.6, 0.9):  # a cut file has all its pixels, or is refused
         found = decode(picture[: int(len(picture) * kept)])
         if found.error is None:
             assert np.array_equal(found.data, whole.data)

@@ -1,4 +1,4 @@
-"""Presets give what the frameworks' own functions give."""
+"""Tests that presets give the results of the frameworks' own functions."""
 
 import importlib
 import typing

@@ -1,4 +1,4 @@
-"""Images and regions as other frameworks pass them: pixels in one row, structs as bytes."""
+"""Tests of images and regions in other frameworks' forms: pixels in one row, structs as bytes."""
 
 import cv2
 import numpy as np

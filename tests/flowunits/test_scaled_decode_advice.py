@@ -1,4 +1,4 @@
-"""Where ``modelflow check`` advises ``scaled_decode``, and where it does not."""
+"""Tests of the cases in which ``modelflow check`` advises ``scaled_decode``."""
 
 import pytest
 

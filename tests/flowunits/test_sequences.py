@@ -40,7 +40,7 @@ def test_sequences_are_padded_and_cut_as_by_keras(array, length, value, side, cu
     utils = pytest.importorskip("keras").utils
     options = {"length": length, "value": value, "side": side, "cut_side": cut_side}
     found = one(pad_sequence.SPEC, array, **options).data
-    # Its first sequence tells Keras the axes behind: an empty one says too little.
+    # Keras takes the further axes from the first sequence, which must not be empty.
     expected = np.full((length, *array.shape[1:]), value, array.dtype)
     if len(array):
         cut = SIDES[cut_side or side]

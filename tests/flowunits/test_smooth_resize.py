@@ -1,4 +1,4 @@
-"""resize with antialias: Pillow's pixels."""
+"""Tests of resize with antialias against Pillow's pixels."""
 
 import sys
 

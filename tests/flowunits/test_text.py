@@ -1,4 +1,4 @@
-"""text_vectorize: against Keras, scikit-learn and Hugging Face; in a graph."""
+"""Tests of text_vectorize against Keras, scikit-learn and Hugging Face, and in a graph."""
 
 import json
 import sys
@@ -59,7 +59,7 @@ def error_of(data, **options):
 
 @pytest.fixture(scope="module")
 def layers(keras, vocabulary):
-    """TextVectorization with and without lower case, of 6 tokens and of any number."""
+    """Returns TextVectorization layers with and without lower case, of 6 or all tokens."""
     found = {}
     for is_lower in (True, False):
         for length in (6, None):
@@ -182,7 +182,7 @@ def test_options_are_checked_before_anything_runs(options, expected):
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    """A tokenizer as BERT has one: pieces of words, [CLS] and [SEP] around, trained on the spot."""
+    """Returns a tokenizer like BERT's, just trained: word pieces between [CLS] and [SEP]."""
     tokenizers = pytest.importorskip("tokenizers")
     found = tokenizers.Tokenizer(tokenizers.models.WordPiece(unk_token="[UNK]"))
     found.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=True)
@@ -229,7 +229,7 @@ def test_a_tokenizer_file_says_how_its_texts_are_cut_and_filled_up(tokenizer, tm
             own.encode(text).ids,
             own.encode(text).attention_mask,
         )
-    # Another length keeps the sides and the token.
+    # Another length keeps the sides and the padding token.
     own.enable_truncation(4, direction="left")
     own.enable_padding(length=4, direction="left", pad_id=1, pad_token="[UNK]")
     for text in TEXTS:

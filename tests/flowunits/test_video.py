@@ -1,4 +1,4 @@
-"""Videos: read from files and the network, decoded, encoded; whole, cut off and damaged."""
+"""Tests of videos: from files and the network, decoded and encoded, whole, cut off and damaged."""
 
 import os
 import socket
@@ -67,10 +67,10 @@ def test_a_video_that_is_cut_off_gives_its_good_frames_then_the_error(video, tmp
     cut.write_bytes(video.read_bytes()[: video.stat().st_size // 2])
     frames, errors, found = read(cut)
     assert 5 < len(frames) < 55
-    *partial, error = errors  # the last packet may be there in part
+    *partial, error = errors  # a part of the last packet may exist
     assert all("damaged" in text for text in partial)
     assert f"it ends after {len(frames) + len(partial)} of 60 frames; it is cut off" in error
-    # The decoder still holds some frames back when the error passes it.
+    # The decoder still holds some frames when the error passes.
     assert error in found[-8:]
     for number, frame in enumerate(frames):
         assert np.abs(frame.data.astype(int) - picture(number)).mean() < 8
@@ -96,7 +96,7 @@ def test_a_damaged_part_is_an_error_and_the_rest_is_good(video, tmp_path):
     assert all("damaged" in error for error in errors)
     assert len(frames) >= 35
     places = [round(frame.get("timestamp") * RATE) for frame in frames]
-    assert max(places) == 59  # it went on behind the damage
+    assert max(places) == 59  # decoding went on after the damage
     for place, frame in zip(places, frames, strict=True):
         assert np.abs(frame.data.astype(int) - picture(place)).mean() < 8
     concealed, errors_left, _ = read(damaged, decode=", strict=false")
@@ -153,7 +153,7 @@ def test_packets_of_something_else_are_errors():
 
 
 def test_a_good_video_is_never_called_damaged(tmp_path):
-    """Decoders read beyond a packet: what lies there must not matter."""
+    """Tests that bytes behind a packet, which decoders read, do not matter."""
     for number in range(8):
         path = write_video(tmp_path / f"{number}.mp4", 30, codec="mpeg4", size=(320, 240))
         frames, errors, _ = read(path)
@@ -161,7 +161,7 @@ def test_a_good_video_is_never_called_damaged(tmp_path):
 
 
 class Server(LocalServer):
-    """An HTTP server that gives a video, and refuses or breaks off at first."""
+    """An HTTP server that sends a video, and first refuses requests or breaks connections."""
 
     def __init__(self, data, refused=0, broken=0, has_length=True):
         self.asked = 0
@@ -248,7 +248,7 @@ def test_a_file_that_always_breaks_off_at_one_place_is_given_up(stream_data):
 
 @pytest.mark.parametrize("position", [48, 140])
 def test_an_avi_whose_header_counts_another_frame_is_whole(tmp_path, position):
-    """The counts of the file (dwTotalFrames) and of the stream (dwLength)."""
+    """Tests the counts of the file (dwTotalFrames) and of the stream (dwLength)."""
     path = write_video(tmp_path / "v.avi", 30, codec="mpeg4")
     data = bytearray(path.read_bytes())
     assert int.from_bytes(data[position : position + 4], "little") == 30
@@ -403,7 +403,7 @@ def test_frames_of_another_size_are_errors(tmp_path):
     assert len(frames_of(tmp_path / "v.mp4")) == 8
 
 
-# Seconds that a container counts in, and the encoders that it takes.
+# The container -> the seconds of its time unit, and its encoders.
 CONTAINERS = {
     "mp4": (1 / 32768, ("mpeg4", "libx264")),
     "mov": (1 / 32768, ("mpeg4", "libx264")),
@@ -436,7 +436,7 @@ def timed(rate, times):
 
 
 def times_of(path):
-    """The times of a file's frames, from the first one."""
+    """Returns the times of a file's frames, from the first frame."""
     with av.open(str(path)) as container:
         times = [frame.time for frame in container.decode(video=0)]
     return [time - times[0] for time in times]
@@ -448,7 +448,7 @@ def test_frames_keep_their_times(tmp_path, ending, encoder, name):
     path = tmp_path / f"v.{ending}"
     assert not encoded(timed(rate, times), path, encoder=encoder)["errors"]
     found = times_of(path)
-    if (ending, name) == ("avi", "variable"):  # it has no times: one rate, and every frame
+    if (ending, name) == ("avi", "variable"):  # no times, but one rate and every frame
         places = [time * float(rate) for time in found]
         assert len(set(map(round, places))) == len(times)
         assert places == pytest.approx(list(map(round, places)), abs=0.01)
@@ -466,7 +466,8 @@ def test_a_video_says_its_colour_space(tmp_path, ending, encoder):
         next(container.decode(video=0))
         context = container.streams.video[0].codec_context
         assert context.colorspace == 5  # BT.601
-        assert context.color_range in ((0, 1) if ending == "mov" else (1,))  # 16 to 235, or unsaid
+        # 16 to 235, or unspecified
+        assert context.color_range in ((0, 1) if ending == "mov" else (1,))
         assert (context.color_primaries, context.color_trc) == (1, 1)  # BT.709
 
 
@@ -512,7 +513,7 @@ def test_options_that_do_not_fit_are_errors():
 
 
 def is_listening(port):
-    """Whether somebody listens at a port of this machine; asked without connecting to it."""
+    """Returns whether a server listens at a port of this machine, without a connection."""
     with open("/proc/net/tcp") as table:
         rows = [line.split() for line in table.readlines()[1:]]
     return any(int(row[1].rpartition(":")[2], 16) == port and row[3] == "0A" for row in rows)
@@ -524,7 +525,7 @@ def test_a_video_is_published_over_rtsp(video):
     url, received = f"rtsp://127.0.0.1:{port}/live", []
 
     def serve():
-        """FFmpeg's own side of a server that is published to."""
+        """Runs FFmpeg's own side of a server that receives streams."""
         with av.open(url, options={"rtsp_flags": "listen", "listen_timeout": "30"}) as container:
             received.extend(frame.to_ndarray(format="bgr24") for frame in container.decode(video=0))
 

@@ -1,4 +1,4 @@
-"""Codecs, containers and ways to cut them: frames are those of PyAV's own decoding of the file."""
+"""Tests of codecs, containers and cuts, compared with the frames of PyAV's own decoder."""
 
 import functools
 import os
@@ -12,7 +12,7 @@ import pytest
 import modelflow
 from tests.flowunits.videos import COPY, READ_THROUGH_PROCESS, read, write_video
 
-# In CI these tests fail without FFmpeg's program, and are not passed over.
+# In CI these tests fail without FFmpeg's program, and are not skipped.
 pytestmark = pytest.mark.skipif(
     shutil.which("ffmpeg") is None and not os.environ.get("MODELFLOW_FFMPEG"),
     reason="needs the program ffmpeg",
@@ -75,10 +75,10 @@ CODECS = {
 }
 SOURCE = "-f lavfi -i testsrc2=s=64x48:r=5:d=3"
 TONE = "-f lavfi -i sine=d=4.5"
-# The middle is left out: of a variable rate, and an AVI has empty packets there.
+# The middle is omitted, which makes a variable rate; an AVI has empty packets there.
 VARIABLE = "-vf select=lt(n\\,4)+gt(n\\,8)*not(mod(n\\,2)) -fps_mode vfr"
 CELLS = [(name, ending) for name, (endings, _) in CODECS.items() for ending in endings.split()]
-# FFmpeg's own decoders do not keep to the edit list; the frames of the graph are the right ones.
+# FFmpeg's own decoders ignore the edit list; the graph's frames are the right ones.
 UNTRIMMED = {("qtrle", "mov"), ("qtrle-gray", "mov")}
 WAYS = [
     ("h264", "mp4"),
@@ -96,7 +96,7 @@ WAYS = [
     ("raw-bgr24", "avi"),
     ("ffv1", "mkv"),
 ]
-# Containers that say how long they are before the frames.
+# Containers that state their length before the frames.
 LENGTHS = ("mp4", "mov", "mkv", "webm", "avi", "flv")
 
 
@@ -108,7 +108,7 @@ def write(path, codec, before="", after=""):
 
 
 def run_ffmpeg(*arguments):
-    """Runs FFmpeg's program; what it says is the failure of the test."""
+    """Runs FFmpeg's program; any output fails the test."""
     command = ["ffmpeg", "-v", "error", "-y", "-threads", "1", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     assert done.returncode == 0, done.stderr
@@ -153,7 +153,7 @@ def trimmed(whole):
 
 @pytest.fixture(scope="module")
 def folder_of(tmp_path_factory):
-    """Gives the folder with a codec in each container, whole and trimmed: two starts of FFmpeg."""
+    """Yields the folder with a codec in each container, whole and trimmed."""
 
     @functools.cache
     def write_all(codec):
@@ -177,7 +177,7 @@ def folder_of(tmp_path_factory):
 @pytest.mark.parametrize(("codec", "ending"), CELLS)
 def test_frames_are_those_of_the_container_whole_and_trimmed(folder_of, codec, ending):
     whole = folder_of(codec) / f"v.{ending}"
-    assert assert_same(whole) >= 13  # AVI and mpg lose the last
+    assert assert_same(whole) >= 13  # AVI and mpg lose the last frame
     if (codec, ending) not in UNTRIMMED:
         assert assert_same(whole.with_stem("trimmed")) > 0
 
@@ -191,7 +191,7 @@ def test_frames_are_those_of_the_container_whole_and_trimmed(folder_of, codec, e
 def test_other_tracks_and_variable_rates_make_no_difference(tmp_path, cell, before, after):
     codec, ending = cell
     if ending == "flv":
-        after = after.replace("-map 0 -map 0", "")  # it has one video
+        after = after.replace("-map 0 -map 0", "")  # the container holds one video
     assert_same(write(tmp_path / f"v.{ending}", codec, before, after))
 
 
@@ -204,7 +204,8 @@ def test_a_video_that_is_cut_off_gives_the_frames_before(tmp_path, codec, ending
     whole = {time: pixels for pixels, time, _ in decode(tmp_path / f"v.{ending}")}
     frames, errors, _ = read(cut)
     assert all(np.array_equal(frame.data, whole[frame.get("timestamp")]) for frame in frames)
-    # The last packet is there in part: PyAV makes frames of it, and of what refers to it.
+    # Only a part of the last packet exists. PyAV makes frames of that part and of the packets that
+    # refer to it.
     assert len(frames) >= len(list(decode(cut))) - 2
     assert errors or ending not in LENGTHS
 
@@ -242,7 +243,7 @@ def test_a_cover_before_the_video_is_no_video(tmp_path):
 
 
 def move_before_tracks(path, kind):
-    """Moves a box of the box moov, which is the last of the file, before its tracks."""
+    """Moves a child of the box moov, which is at the end of the file, in front of its tracks."""
     data = path.read_bytes()
     begin = data.rindex(kind) - 4
     box = data[begin : begin + int.from_bytes(data[begin : begin + 4], "big")]

@@ -1,4 +1,4 @@
-"""Real videos with moving shapes, made in a moment, and what a graph reads of them."""
+"""Short real videos with moving shapes, and the frames that a graph reads of them."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ READ_THROUGH_PROCESS = """digraph read {
 
 
 def picture(number, width=WIDTH, height=HEIGHT):
-    """Frame ``number``: a bright square that moves, on a ground that changes."""
+    """Returns frame ``number``: a bright square that moves over a changing background."""
     pixels = np.full((height, width, 3), 40, np.uint8)
     pixels[..., 0] = number * 3 % 256
     left = number * 2 % (width - 24)
@@ -68,12 +68,12 @@ def frames_of(path):
 
 @modelflow.flowunit
 def pass_on(packet: Buffer):
-    """Gives a packet on: in a process of its own, what comes of it is another object."""
+    """Forwards a packet; the result of a unit in another process is another object."""
     return packet
 
 
 def read(path, demux="", decode="", meta=None, graph=READ):
-    """The frames, and the texts of the errors, that come of an address."""
+    """Returns the frames and the texts of the errors that an address gives."""
     with modelflow.Flow(graph % (demux, decode), units=[pass_on]) as flow:
         stream = flow.create_stream_io()
         stream.send("input", Buffer(str(path), meta))

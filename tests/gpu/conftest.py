@@ -1,11 +1,11 @@
-"""What the tests of the CUDA path run on, and what they look at.
+"""The device of the tests of the CUDA path, and their inputs.
 
-They take their device from the fixture ``cuda``: a GPU where there is one, else torch's memory on
-the CPU under that name, with libjpeg-turbo in the place of nvJPEG. A test that makes no sense there
-(streams, CUDA graphs) has the mark ``cuda``.
+The fixture ``cuda`` is a GPU if the machine has a GPU. Otherwise it is torch's memory on the CPU
+under that name, with libjpeg-turbo in place of nvJPEG. A test that makes no sense there (streams,
+CUDA graphs) has the mark ``cuda``.
 
-They run where modelflow is not installed, with what ``benchmarks/gpu_machine.md`` lists; so the
-pictures are made up.
+The tests run without an installed modelflow, with the packages in ``benchmarks/gpu_machine.md``.
+Therefore the pictures are generated.
 """
 
 import cv2
@@ -22,18 +22,18 @@ from tests.gpu.fake_cuda import FakeCuda
 
 torch = load_torch()
 
-# The mean over an image, of 255. Enlarging chroma by repetition alone gives 2.1 to 2.5 for ordinary
-# pictures, with another DCT 3.1 at quality 1.
+# The mean over an image, out of 255. Enlarging chroma by repetition alone gives 2.1 to 2.5 for
+# ordinary pictures, with another DCT 3.1 at quality 1.
 _NVJPEG_DIFFERENCE = 5.0
 
 
 def pytest_configure(config):
-    # TorchScript is what users have; making it is what the tests need.
+    # Users have TorchScript models, and the tests must make them.
     config.addinivalue_line("filterwarnings", "ignore:.torch.jit:DeprecationWarning")
 
 
 def decode_as_nvjpeg(encoded, is_gray, device):
-    """What nvJPEG gives, made by libjpeg-turbo."""
+    """Returns the images that nvJPEG would give, decoded by libjpeg-turbo."""
     found = []
     for tensor in encoded:
         try:
@@ -51,13 +51,13 @@ def decode_as_nvjpeg(encoded, is_gray, device):
 
 
 def jpeg_difference():
-    """The largest mean difference of two images; 0 where libjpeg-turbo stands for nvJPEG."""
+    """Returns the largest mean difference of two images; 0 if libjpeg-turbo replaces nvJPEG."""
     return _NVJPEG_DIFFERENCE if torch_as_cuda.has_gpu() else 0.0
 
 
 @pytest.fixture(autouse=True)
 def cuda(request, monkeypatch):
-    """The device ``cuda:0``."""
+    """Yields the device ``cuda:0``."""
     is_gpu = torch_as_cuda.has_gpu()
     if not is_gpu and request.node.get_closest_marker("cuda"):
         pytest.skip("needs a GPU")
@@ -67,12 +67,12 @@ def cuda(request, monkeypatch):
         monkeypatch.setattr(nvjpeg, "decode_jpegs", decode_as_nvjpeg)
     yield Device("cuda", 0)
     if is_gpu:
-        torch.cuda.synchronize()  # what a kernel did wrong is an error of the test that launched it
+        torch.cuda.synchronize()  # a kernel's error belongs to the test that launched the kernel
 
 
 @pytest.fixture
 def fake_cuda(cuda, monkeypatch):
-    """Streams and graphs that note what is asked of them, in the place of torch's."""
+    """Yields recording streams and graphs in place of torch's."""
     if torch_as_cuda.has_gpu():
         pytest.skip("is for machines without a GPU")
     yield FakeCuda(monkeypatch)
@@ -81,12 +81,12 @@ def fake_cuda(cuda, monkeypatch):
 
 @pytest.fixture
 def memory(cuda):
-    """The memory of the device."""
+    """Returns the memory of the device."""
     return memory_of(cuda.kind)
 
 
 def made_up_picture(width, height, seed):
-    """BGR like a photograph's: large smooth fields of colour, edges, and a little noise."""
+    """Returns BGR like a photograph's: large smooth fields of colour, edges, and a little noise."""
     random = np.random.default_rng(seed)
     fields = random.integers(0, 256, (height // 24 + 2, width // 24 + 2, 3), np.uint8)
     pixels = cv2.resize(fields, (width, height), interpolation=cv2.INTER_CUBIC)
@@ -100,11 +100,11 @@ def made_up_picture(width, height, seed):
 
 @pytest.fixture(scope="session")
 def photo():
-    """A picture with odd sides: uint8 (201, 319, 3), BGR."""
+    """Returns a picture with odd sides: uint8 (201, 319, 3), BGR."""
     return made_up_picture(319, 201, 1)
 
 
 @pytest.fixture(scope="session")
 def other_photo():
-    """Another one, of another size: uint8 (427, 640, 3), BGR."""
+    """Returns another image of another size: uint8 (427, 640, 3), BGR."""
     return made_up_picture(640, 427, 2)

@@ -1,4 +1,4 @@
-"""Streams and graphs of ``torch.cuda`` that note what is asked of them; for tests without a GPU."""
+"""Streams and graphs of ``torch.cuda`` that record calls, for tests without a GPU."""
 
 import contextlib
 from types import SimpleNamespace
@@ -9,7 +9,7 @@ from modelflow.device.torch_memory import load_torch
 __all__ = ["FakeCuda"]
 
 torch = load_torch()
-_decode_jpegs = nvjpeg.decode_jpegs  # of the module itself
+_decode_jpegs = nvjpeg.decode_jpegs  # the function of the module itself
 
 
 class FakeStream:
@@ -21,10 +21,10 @@ class FakeStream:
 
 
 class FakeCuda:
-    """What is put in the place of parts of ``torch.cuda``.
+    """Stand-ins for parts of ``torch.cuda``.
 
     Attributes:
-        events: What was asked of streams and graphs, in order.
+        events: The calls of streams and graphs, in order.
         worker: The stream of all workers.
         current: The stream that calls go to.
     """
@@ -46,7 +46,7 @@ class FakeCuda:
         monkeypatch.setattr(torch.Tensor, "record_stream", record)
 
     def use_torchvision(self, decode_jpeg):
-        """Lets ``image_decoder`` decode with that function in the place of torchvision's."""
+        """Lets ``image_decoder`` decode with that function in place of torchvision's."""
         modes = SimpleNamespace(GRAY="gray", RGB="rgb")
         io = SimpleNamespace(decode_jpeg=decode_jpeg, ImageReadMode=modes)
         self._patch.setattr(nvjpeg, "load_torchvision_io", lambda: io)

@@ -1,4 +1,4 @@
-"""What `CudaGraphs` asks of CUDA: seen without a GPU."""
+"""Tests of the calls from `CudaGraphs` to CUDA, without a GPU."""
 
 import contextlib
 import threading
@@ -121,7 +121,7 @@ def test_one_capture_runs_at_a_time(fake_cuda, monkeypatch):
     seen = SimpleNamespace(is_locked=threading.Event())
 
     class Lock:
-        """The lock, which says when a thread meets it taken."""
+        """A lock that sets an event when a thread has to wait."""
 
         def __init__(self):
             self._lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""The engine ``torch`` on a GPU: precision, CUDA graphs, several devices, memory that is short."""
+"""Tests of the engine ``torch`` on a GPU: precision, CUDA graphs, several devices, low memory."""
 
 import gc
 import re
@@ -17,7 +17,8 @@ from tests.torch_as_cuda import has_gpu
 
 torch = load_torch()
 
-# Of ||found - right|| / ||right||: half a unit in the last place of the products, added up.
+# The bound of ||found - right|| / ||right||: half a unit in the last place of the products, added
+# up.
 PRECISIONS = {"": 1e-3, "fp32": 1e-5, "tf32": 1e-3, "fp16": 2e-3, "bf16": 2e-2}
 
 
@@ -37,7 +38,7 @@ class Network(torch.nn.Module):
 
 
 class Hungry(torch.nn.Module):
-    """Takes as many MiB as the largest number of the batch says."""
+    """Allocates as many MiB as the largest number of the batch."""
 
     def forward(self, x):
         size = int(x.max().item())
@@ -58,7 +59,7 @@ def model_file(network, tmp_path_factory):
 
 @pytest.fixture
 def any_precision(monkeypatch):
-    """Lets a test choose TF32 or not: a process has one of the two."""
+    """Lets a test choose TF32 or not, although a process has a single setting."""
     monkeypatch.setattr(settings, "_is_tf32", {})
     backends = torch.backends.cuda.matmul, torch.backends.cudnn
     before = [backend.allow_tf32 for backend in backends]
@@ -72,7 +73,7 @@ def images(count, seed=0):
 
 
 def right(network, items):
-    """The answers in float64, on the CPU."""
+    """Returns the answers in float64, on the CPU."""
     with torch.inference_mode():
         exact = Network().double().eval()
         exact.load_state_dict(network.state_dict())
@@ -84,7 +85,7 @@ def distance(found, expected):
 
 
 def answers(model, items):
-    """The answers of a model of one input and one output."""
+    """Returns the answers of a model of one input and one output."""
     (found,) = model.infer_batch([items])
     return [buffer.data for buffer in found]
 

@@ -1,4 +1,4 @@
-"""Memory that is short, and an end while kernels run."""
+"""Tests of low memory, and of an end while kernels run."""
 
 import gc
 from typing import ClassVar
@@ -30,7 +30,7 @@ class Large(modelflow.FlowUnit):
 
 @pytest.fixture
 def room(cuda):
-    """Leaves this process 700 MiB of the GPU beyond what it has."""
+    """Leaves this process 700 MiB of the GPU in addition to its present memory."""
     torch.cuda.empty_cache()
     _, total = torch.cuda.mem_get_info()
     most = torch.cuda.memory_reserved() + 700 * _MIB

@@ -1,4 +1,4 @@
-"""``image_decoder`` on CUDA: odd JPEGs, damaged ones, and the memory of what was decoded before."""
+"""Tests of ``image_decoder`` on CUDA: odd and damaged JPEGs, and memory of earlier images."""
 
 import sys
 
@@ -21,7 +21,7 @@ def decode(files, device, **options):
 
 
 def check_same(files, **options):
-    """The decoder gives on CUDA what it gives on the CPU, errors and meta included."""
+    """Checks that the decoder gives the same on CUDA as on the CPU, errors and meta included."""
     on_cpu, on_cuda = (decode(files, device, **options) for device in ("cpu", "cuda"))
     assert len(on_cpu) == len(on_cuda) == len(files)
     for place, (expected, got) in enumerate(zip(on_cpu, on_cuda, strict=True)):
@@ -35,7 +35,7 @@ def check_same(files, **options):
 
 @pytest.fixture
 def turned(photo, encode):
-    """A JPEG in each orientation that EXIF has."""
+    """Returns a JPEG in each orientation that EXIF has."""
     exif, found = PilImage.Exif(), []
     for orientation in range(1, 9):
         exif[0x0112] = orientation
@@ -45,7 +45,7 @@ def turned(photo, encode):
 
 @pytest.fixture
 def files(photo, other_photo, encode, turned):
-    """Encoded images of many kinds."""
+    """Returns encoded images of many kinds."""
     jpeg = encode(photo)
     others = [encode(other_photo, kind) for kind in ("PNG", "WEBP", "BMP")]
     odd = [
@@ -120,7 +120,7 @@ def test_only_the_guilty_item_of_a_batch_fails(photo, other_photo, encode, damag
     assert failed[:3] + failed[4:] == [False] * 6 + [True]
     for buffer, same in zip(found[:3], found[4:7], strict=True):
         np.testing.assert_array_equal(buffer.data, same.data)
-    # The hardware decoder may pass over damage inside the picture's data.
+    # The hardware decoder may ignore damage inside the picture's data.
     if not (torch_as_cuda.has_gpu() and damage is garbled):
         assert failed[3]
         assert found[3].get_error_msg() == decode([bad], "cpu")[0].get_error_msg()
@@ -180,7 +180,7 @@ def test_the_decoder_says_what_to_install(monkeypatch):
 
 @pytest.mark.cuda
 def test_pixels_that_the_gpu_still_reads_are_not_overwritten(memory, cuda, photo, encode):
-    """The reader is behind: what was decoded before has been freed, but not yet been read."""
+    """Tests a slow reader: earlier images have been freed, but not yet been read."""
     device = memory.torch_device(cuda)
     jpegs = [encode(np.roll(photo, 30 * turn, axis=1)) for turn in range(8)]
     encoded = [torch.frombuffer(bytearray(jpeg), dtype=torch.uint8) for jpeg in jpegs]

@@ -1,7 +1,7 @@
-"""The image units of CUDA agree with those of the CPU.
+"""Tests that the image units of CUDA agree with the units of the CPU.
 
-The tolerances are what the units' documentation says: resizing differs by at most 1 of 255, pixels
-of JPEGs as nvJPEG and libjpeg differ, all else is equal.
+The tolerances are those of the units' documentation. Resizing differs by at most 1 of 255, and JPEG
+pixels differ as nvJPEG and libjpeg do. All other results are equal.
 """
 
 import numpy as np
@@ -22,7 +22,7 @@ FORMATS = ("bgr", "rgb", "gray", "nv12", "bgrp", "rgbp")
 
 
 def on_both(name, inputs, **options):
-    """What a unit gives on the CPU and on CUDA, as lists of buffers."""
+    """Returns a unit's results on the CPU and on CUDA, as lists of buffers."""
     found = []
     for device in ("cpu", "cuda"):
         (buffers,) = run_unit(SPECS[name], inputs, device=device, **options).values()
@@ -45,7 +45,7 @@ def check_same(name, inputs, tolerance=0, **options):
 
 @pytest.fixture
 def images(photo, other_photo):
-    """Photographs of two sizes and all layouts, and what is no image."""
+    """Returns photographs of two sizes and all layouts, and values that are no image."""
     gray = np.ascontiguousarray(photo[..., 1])
     rgb = Buffer(other_photo, {"pix_fmt": "rgb", "from": "elsewhere"})
     bad = [b"bytes", photo.astype(np.float32), Buffer(photo, {"width": 7}), photo[:0]]
@@ -179,8 +179,8 @@ def test_packed_planar_transpose(images):
     [
         ("inter_linear", 1),
         ("inter_area", 1),
-        # Which of the two passes comes first depends on Pillow's version and the size; what the
-        # first overshoots is cut off.
+        # Which of the two passes comes first depends on Pillow's version and the size. Values that
+        # the first pass overshoots are cut off.
         ("inter_cubic", 4),
         ("inter_lanczos4", 4),
     ],

@@ -1,4 +1,4 @@
-"""Tensors: gathered, moved, recognised as rows of one."""
+"""Tests of tensors: gathered, moved, and recognised as rows of a single tensor."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ torch = load_torch()
 
 @pytest.fixture
 def tensor(memory, cuda):
-    """A function: an array's values on the device."""
+    """Returns a function that copies an array's values to the device."""
     return lambda array: torch.from_numpy(array).to(memory.torch_device(cuda))
 
 

@@ -1,4 +1,4 @@
-"""Data between host and device, and between workers on one device: whole, in order, from pools."""
+"""Tests of data between host and device, and between a device's workers: whole and ordered."""
 
 import threading
 
@@ -12,19 +12,19 @@ from tests.torch_as_cuda import has_gpu
 
 torch = load_torch()
 
-# Long enough on a GPU (0.02 s) that whoever does not wait reads what was there before.
+# Long enough on a GPU (0.02 s) that a reader without a wait reads the old values.
 _CYCLES = 40_000_000
 _SHAPE = (512, 512)
 
 
 def delay():
-    """Keeps the current stream busy, so that what it is given next comes late."""
+    """Keeps the current stream busy to delay the work that comes next."""
     if has_gpu():
         torch.cuda._sleep(_CYCLES)
 
 
 class Late(modelflow.FlowUnit):
-    """Gives ``in + 1``, which is there long after the unit has returned."""
+    """Returns ``in + 1``, whose values exist only long after the unit has returned."""
 
     def process(self, ctx):
         values = []
@@ -36,7 +36,7 @@ class Late(modelflow.FlowUnit):
 
 
 class Whole(modelflow.FlowUnit):
-    """Gives ``in``; reads it on a stream of its own."""
+    """Returns ``in``, read on the unit's own stream."""
 
     def process(self, ctx):
         ctx.emit([buffer.data * 1 for buffer in ctx.input()])
@@ -86,7 +86,7 @@ def test_several_workers_of_a_node_keep_order_and_values():
 
 
 def test_staging_memory_is_not_used_again_before_it_is_read(memory, cuda):
-    """Uploads behind a busy stream: each has its own numbers when they are read at last."""
+    """Tests uploads after a busy stream: each has its own numbers when they are read at last."""
     uploaded = []
     with memory.running(cuda):
         delay()
@@ -108,7 +108,7 @@ def test_another_thread_waits_for_the_fence(memory, cuda):
             given["tensor"] = tensor.add_(7)
             given["fence"] = memory.fence(cuda)
         made.set()
-        read.wait()  # its stream goes on existing meanwhile
+        read.wait()  # its stream continues to exist meanwhile
 
     maker = threading.Thread(target=make)
     maker.start()
@@ -122,7 +122,7 @@ def test_another_thread_waits_for_the_fence(memory, cuda):
 
 
 def test_memory_that_is_freed_while_it_is_read_keeps_its_values(memory, cuda):
-    """The maker's allocator may have it back only when the reader is done."""
+    """Tests that the maker's allocator gets the memory back only after the reader is done."""
     with memory.running(cuda):
         tensor = torch.full(_SHAPE, 3.0, device=memory.torch_device(cuda))
         fence = memory.fence(cuda)
@@ -149,7 +149,7 @@ def test_memory_that_is_freed_while_it_is_read_keeps_its_values(memory, cuda):
 
 
 def test_the_steady_state_takes_no_memory_from_the_system(memory):
-    """Batch after batch goes through the same blocks: of the pool, and on a GPU of its own."""
+    """Tests that all batches use the same blocks, of the pool and of the GPU's allocator."""
     pool = memory.pinned or host_pool()
     items = arrays(16)
     with flow_of("whole", "whole", batch_size=8, threads=1) as flow:
@@ -158,11 +158,11 @@ def test_the_steady_state_takes_no_memory_from_the_system(memory):
         before = count_allocations(pool)
         for _ in range(40):
             exchange(flow, items)
-        # How many batches are on their way at once may rise by one, now and then.
+        # The number of batches that are on their way at once may occasionally rise by one.
         assert count_allocations(pool) - before <= 3
 
 
 def count_allocations(pool):
-    """How many blocks of host memory and of the GPU's were taken from the system."""
+    """Returns the number of blocks of host memory and GPU memory that the system has supplied."""
     on_gpu = torch.cuda.memory_stats().get("num_device_alloc", 0) if has_gpu() else 0
     return pool.allocations + on_gpu

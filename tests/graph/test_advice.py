@@ -6,7 +6,7 @@ from modelflow.unit.unit import FlowUnit
 
 
 def advised(seen, sentence):
-    """A unit that notes the places that it is asked about."""
+    """Returns a unit that records the places for which its advice is asked."""
 
     def advise(place, readers):
         seen.append((place, readers))

@@ -1,4 +1,4 @@
-"""Modules that lie beside a graph file."""
+"""Tests of modules next to a graph file."""
 
 import sys
 
@@ -19,7 +19,7 @@ GRAPH = """digraph {
 
 @pytest.fixture
 def folders(tmp_path, monkeypatch):
-    """Two graphs, each with a module of the same name and another content."""
+    """Yields the folder of two graphs, each with a different module of the same name."""
     monkeypatch.setattr(sys, "path", list(sys.path))
     for name in ("one", "two"):
         folder = tmp_path / name

@@ -83,7 +83,7 @@ def test_nodes_come_in_topological_order():
 
 
 def masked(is_optional=True):
-    """A unit with three outputs, of which the first may be optional, and the last is."""
+    """Returns a unit with three outputs: the first may be optional, the last is."""
     names = {"a": is_optional, "x": False, "mask": True}
     outputs = tuple(Port(name, is_optional=value) for name, value in names.items())
     return FlowUnitSpec("masked", {"cpu": FlowUnit}, (Port("in"),), outputs)

@@ -60,7 +60,7 @@ def same(x):
 
 
 class Loaded(modelflow.FlowUnit):
-    """Says of its ports what a model would say when it is loaded."""
+    """A unit whose ports are known only when the model is loaded."""
 
     SPEC = modelflow.FlowUnitSpec(
         "same",

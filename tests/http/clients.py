@@ -1,4 +1,4 @@
-"""A server with a handler of the test's own, and raw clients for it."""
+"""A server with a handler of the test's own, and raw clients."""
 
 import contextlib
 import socket
@@ -13,7 +13,7 @@ TEXT = {"content-type": "text/plain"}
 
 
 class Echo:
-    """Answers each request with its body; holds those whose path says so until they are let go."""
+    """Answers each request with its body; requests with certain paths wait for the test."""
 
     def __init__(self, most=1 << 20, budget=1 << 22, time_out=60.0):
         self.budget = BodyBudget(budget)
@@ -49,7 +49,7 @@ class Echo:
 
 @contextlib.contextmanager
 def serving(handler, **limits):
-    """A server, and what connects to it."""
+    """Yields a function that connects to a server."""
     with contextlib.closing(bind_socket(Endpoint("127.0.0.1", 0))) as bound:
         server = Server(bound, handler, ConnectionLimits(**limits))
         port = bound.getsockname()[1]
@@ -74,7 +74,7 @@ def request(path="/", body=b"", *headers, method="POST", version="1.1"):
 
 
 def answer(client, method="POST"):
-    """Reads one answer: its status, its headers, its body."""
+    """Returns one reply: its status, its headers, its body."""
     head = b""
     while not head.endswith(b"\r\n\r\n"):
         part = client.recv(1)
@@ -91,7 +91,7 @@ def answer(client, method="POST"):
 
 
 def is_ended(client):
-    """Whether the other side has closed the connection."""
+    """Returns whether the other side has closed the connection."""
     with contextlib.suppress(ConnectionResetError):
         return client.recv(1) == b""
     return True

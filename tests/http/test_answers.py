@@ -1,4 +1,4 @@
-"""What is owed to a client, and the order in which it leaves."""
+"""Tests of the replies that a connection must send, and of their order."""
 
 from modelflow.http.answers import Answers
 from modelflow.http.reply import Reply
@@ -35,7 +35,7 @@ def test_a_big_answer_arrives_although_nobody_reads_it_at_first():
 
 
 class Owed:
-    """Answers, and what they have written."""
+    """A connection's replies, and the bytes written so far."""
 
     def __init__(self, *, is_old=False):
         self.written, self.sent, self.flows = b"", [], {}
@@ -55,7 +55,7 @@ class Owed:
         return http_request
 
     def stream(self, http_request):
-        """Answers with a stream; what it goes into stands in `flows` when its turn has come."""
+        """Answers with a stream; `flows` receives the stream when the reply may be written."""
         begin = lambda flow: self.flows.update({http_request.head.target: flow})  # noqa: E731
         http_request.answer(StreamingReply(200, begin))
 
@@ -88,7 +88,7 @@ def test_everybody_is_told_once_that_the_client_has_gone():
     for http_request in http_requests:
         http_request.on_end = lambda target=http_request.head.target: told.append(target)
     owed.stream(http_requests[0])
-    owed.stream(http_requests[1])  # its turn does not come
+    owed.stream(http_requests[1])  # never written, as the reply before does not end
     owed.flows["/0"].on_gone = lambda: told.append("stream")
     owed.answers.drop()
     owed.answers.drop()

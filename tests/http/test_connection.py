@@ -75,11 +75,12 @@ def test_what_works_on_a_request_is_told_that_who_asked_has_gone(end):
         with connect() as client:
             client.sendall(request("/held/1", b"x"))
             assert handler.came.acquire(timeout=60)
-            if end is not None:  # whoever ends his side alone cannot be told from one who has gone
+            # a client that shuts down one side looks like a client that has gone
+            if end is not None:
                 client.shutdown(end)
         assert handler.left.acquire(timeout=60)
         assert handler.gone == ["/held/1"]
-        handler.let_go("/held/1")  # too late: it is dropped
+        handler.let_go("/held/1")  # too late: the reply is dropped
         with connect() as client:
             client.sendall(request("/", b"y"))
             assert answer(client)[2] == b"y"
@@ -122,7 +123,7 @@ def test_a_mistake_of_whoever_answers_is_logged_and_told_in_its_turn(caplog):
 
 
 def test_a_request_on_the_way_when_the_server_ends_is_answered_as_the_last(monkeypatch):
-    """Its client was answered a moment ago, and asks again before it can know of the end."""
+    """Tests a client that was just answered, and sends again before any news of the end."""
     monkeypatch.setattr("modelflow.http.connection._GRACE_SECONDS", 60.0)
     with contextlib.closing(bind_socket(Endpoint("127.0.0.1", 0))) as bound:
         address = bound.getsockname()
@@ -155,7 +156,7 @@ def test_a_client_that_does_not_take_its_answer_loses_the_connection():
         client.sendall(request("/held/0") + request("/held/1"))
         for _ in range(2):
             assert handler.came.acquire(timeout=60)
-        handler.let_go("/held/0", bytes(1 << 25))  # more than the system keeps of it
+        handler.let_go("/held/0", bytes(1 << 25))  # more than the system buffers
         assert handler.left.acquire(timeout=60)
         assert handler.gone == ["/held/1"]
 
@@ -169,7 +170,7 @@ def test_a_client_that_takes_its_answer_slowly_gets_all_of_it(headers):
         handler.let_go("/held", bytes(size))
         pause, taken = threading.Event(), 0
         while taken < size:
-            pause.wait(0.03)  # all of it takes longer than a connection may rest
+            pause.wait(0.03)  # in total, longer than a connection may be idle
             part = client.recv(1 << 18)
             assert part
             taken += len(part)

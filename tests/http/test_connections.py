@@ -1,4 +1,4 @@
-"""How many connections there may be, and which makes room."""
+"""Tests of the number of connections, and of the connection that is closed for a new connection."""
 
 import asyncio
 
@@ -23,7 +23,7 @@ def test_the_one_that_has_rested_longest_makes_room():
     assert connections.admit(first)
     assert connections.admit(second)
     connections.resting.pop(first)
-    connections.rest(first)  # now second has rested longest
+    connections.rest(first)  # now the second has been idle longest
     assert connections.admit(third)
     assert (first.is_closed, second.is_closed) == (False, True)
 

@@ -1,4 +1,4 @@
-"""Heads that were read before: what comes, in any pieces, means what it meant without them."""
+"""Tests that cached heads mean the same as parsed heads, however the bytes are split."""
 
 import asyncio
 import itertools
@@ -18,7 +18,7 @@ from tests.http.clients import request
 
 
 class Handler:
-    """Answers each request at once, and keeps what it was."""
+    """Answers each request at once, and records the request."""
 
     def __init__(self):
         self.seen = []
@@ -40,7 +40,7 @@ class Handler:
 
 
 class Later(Handler):
-    """Answers requests when it is told that a turn of the loop is over."""
+    """Answers requests when the test reports the end of a turn of the loop."""
 
     def __init__(self):
         super().__init__()
@@ -60,7 +60,7 @@ class Later(Handler):
 
 
 class Transport(asyncio.Transport):
-    """Keeps what is written."""
+    """Keeps the written bytes."""
 
     def __init__(self):
         super().__init__()
@@ -94,7 +94,7 @@ class Transport(asyncio.Transport):
 
 
 class Peer:
-    """A connection without a network: what it is given, and what became of that."""
+    """A connection without a network, with its input and its output."""
 
     def __init__(self, heads=None, limits=None, handler=None):
         self.handler, self.transport = handler or Handler(), Transport()
@@ -114,7 +114,7 @@ class Peer:
         return self.handler.seen
 
     def answers(self):
-        """All but the time, and what clients of the old version are told before they are known."""
+        """Returns the lines of the replies, without dates and without keep-alive headers."""
         told = (b"date:", b"connection: keep-alive")
         parts = self.transport.written.split(b"\r\n")
         return [part for part in parts if not part.startswith(told)]
@@ -124,14 +124,14 @@ class Peer:
 
 
 class NoHeads(HeaderCache):
-    """Knows none."""
+    """A header cache that stores nothing."""
 
     def learn(self, *_):
         pass
 
 
 class CountedHeads(dict[bytes, tuple[RequestHead, int]]):
-    """Heads by their bytes; counts those that were found."""
+    """Heads by their bytes; counts the lookups that succeed."""
 
     found = 0
 
@@ -142,7 +142,7 @@ class CountedHeads(dict[bytes, tuple[RequestHead, int]]):
 
 
 class Counting(HeaderCache):
-    """Counts those that it knew."""
+    """A header cache that counts its hits."""
 
     def __init__(self):
         super().__init__()
@@ -192,7 +192,7 @@ MESSAGES = (
 
 @st.composite
 def pieces_of_messages(draw):
-    """Requests in pieces: mostly whole messages, which are what is looked up."""
+    """Requests in pieces: mostly whole messages, which the cache looks up."""
     messages = draw(st.lists(st.sampled_from(MESSAGES), max_size=12))
     stream = b"".join(messages)
     edges, at = {0}, 0
@@ -211,7 +211,7 @@ def test_any_pieces_of_any_requests_mean_the_same_as_where_every_head_is_read(pi
         found = []
         for heads in (HeaderCache(), NoHeads()):
             peer = Peer(heads)
-            for message in MESSAGES:  # known from elsewhere, where they can be
+            for message in MESSAGES:  # already cached, if cacheable
                 other = Peer(heads)
                 other.send(message, message)
                 other.lose()
@@ -266,7 +266,7 @@ def test_a_request_with_a_known_head_is_not_answered_as_the_old_one_before_it():
 
 
 def test_a_connection_whose_request_is_answered_later_does_not_rest():
-    """It makes room for no other, and is not ended because it says nothing more."""
+    """Tests that such a connection is not closed for another connection, nor for idleness."""
 
     async def test():
         message = request("/", b"x")
@@ -276,7 +276,7 @@ def test_a_connection_whose_request_is_answered_later_does_not_rest():
         peer.connection.data_received(message)
         other = Peer(limits=limits)
         other.send(message)
-        while not other.transport.is_closed:  # it has said nothing more for so long
+        while not other.transport.is_closed:  # idle for longer than the limit
             await asyncio.sleep(0)
         makes_room = peer.all.admit(Resting())
         is_closed = peer.transport.is_closed

@@ -1,10 +1,10 @@
-"""A moment until when something must have come."""
+"""Tests of a deadline for the next data."""
 
 from modelflow.http.connections import IdleTimer
 
 
 class Loop:
-    """A loop whose time the test says."""
+    """A loop whose time the test sets."""
 
     def __init__(self):
         self.now = 0.0
@@ -18,7 +18,7 @@ class Loop:
         return self.timers[-1]
 
     def go(self, now):
-        """Lets the time pass."""
+        """Advances the time."""
         self.now = now
         due = [one for one in self.timers if one.at <= now]
         self.timers = [one for one in self.timers if one.at > now]

@@ -1,4 +1,4 @@
-"""Connections that another process has accepted, on both event loops."""
+"""Tests of connections that another process has accepted, on both event loops."""
 
 import asyncio
 import contextlib
@@ -21,13 +21,13 @@ def loop(request, monkeypatch):
 
 
 class Porter:
-    """The other end of a door."""
+    """The other end of the channel that passes connections."""
 
     def __init__(self, sock):
         self.sock = sock
 
     def connect(self):
-        """A client, whose connection is handed over."""
+        """Returns a client whose connection is passed to the server."""
         with socket.create_server(("127.0.0.1", 0)) as listening:
             client = socket.create_connection(listening.getsockname(), timeout=60)
             served, _ = listening.accept()
@@ -36,7 +36,7 @@ class Porter:
             return client
 
     def wait_for(self, taken, is_open):
-        """Waits until so many are said to be taken in all, and open."""
+        """Waits until the reports show these numbers of accepted and open connections."""
         said = None
         while said != (taken, is_open):
             said = REPORT.unpack(self.sock.recv(REPORT.size, socket.MSG_WAITALL))
@@ -83,7 +83,7 @@ def test_what_is_on_its_way_at_the_end_is_still_answered():
         server.close(60.0)
         assert [answer(client)[2] for client in clients] == [b"hello"] * 20
         while acceptor.sock.recv(1 << 10):
-            pass  # that nothing more is taken has been said, too
+            pass  # the server has also reported that it accepts nothing more
 
 
 @pytest.mark.usefixtures("loop")

@@ -1,4 +1,4 @@
-"""What a client is told of an error."""
+"""Tests of the replies to errors."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""How long answers are waited for."""
+"""Tests of the time limits of replies."""
 
 import asyncio
 import time
@@ -7,7 +7,7 @@ from modelflow.http.listener import ReplyTimeouts
 
 
 def run(seconds, use):
-    """Calls ``use(patience, given_up)`` on a loop; returns what was given up in the end."""
+    """Calls ``use(patience, given_up)`` on a loop; returns the names of the requests given up."""
     given_up = []
 
     async def main():

@@ -1,4 +1,4 @@
-"""A request, and the place for its answer."""
+"""Tests of a request, and of its reply."""
 
 from modelflow.http.reply import Reply
 from modelflow.http.request import HttpRequest, RequestHead
@@ -7,7 +7,7 @@ OK = Reply(200, b"", {})
 
 
 class Later:
-    """A mailbox whose calls are made when the test says so."""
+    """A loop queue whose calls run when the test says so."""
 
     def __init__(self):
         self.calls = []

@@ -1,4 +1,4 @@
-"""Bytes to requests."""
+"""Tests of the parsing of bytes into requests."""
 
 import pytest
 
@@ -39,7 +39,7 @@ def test_who_asks_whether_to_send_the_body_is_told_to():
 
 
 def test_who_asks_behind_another_request_is_told_behind_its_answer():
-    """Else it would stand in the midst of that, where it goes out part by part."""
+    """Tests that `100 Continue` does not split the reply before, which is sent part by part."""
     with serving(handler := Echo()) as connect, connect() as client:
         behind = request("/", b"x" * 5, "Expect: 100-continue")[:-5]
         client.sendall(request("/held/0") + behind)
@@ -116,7 +116,7 @@ def test_what_is_no_request_is_refused_and_harms_nobody(sent):
 
 @pytest.mark.parametrize("is_known", [False, True], ids=["new", "known"])
 def test_what_is_sent_behind_the_last_request_of_a_connection_is_not_handled(is_known):
-    """At once, in a turn of its own while the last one is worked on, and what is no request."""
+    """Tests requests that are sent at once, later, and bytes that are no request."""
     with serving(handler := Echo(), requests=3) as connect:
         for _ in range(3 if is_known else 0):
             with connect() as client:
@@ -132,7 +132,7 @@ def test_what_is_sent_behind_the_last_request_of_a_connection_is_not_handled(is_
             assert handler.came.acquire(timeout=60)
             client.sendall(request("/held/behind"))
             client.sendall(b"this is no request\r\n\r\n")
-            with connect() as other:  # the loop has read all that before it answers this
+            with connect() as other:  # the loop has read all of that before it answers this
                 other.sendall(request("/"))
                 assert answer(other)[0] == 200
             assert list(handler.held) == ["/held/last"]
@@ -146,7 +146,7 @@ def test_what_is_sent_behind_the_last_request_of_a_connection_is_not_handled(is_
 @pytest.mark.parametrize("more", [["Host: x"], ["Host: y"], ["host: z", "HOST: x"]])
 def test_a_request_with_several_hosts_is_refused(more):
     with serving(handler := Echo()) as connect, connect() as client:
-        for _ in range(3):  # also where the head has come before
+        for _ in range(3):  # also if the head is cached
             client.sendall(request("/", b"x", *more))
             status, _, body = answer(client)
             assert (status, b"Host headers; expected one" in body) == (400, True)
@@ -156,7 +156,7 @@ def test_a_request_with_several_hosts_is_refused(more):
 
 
 class Told(Echo):
-    """Answers with what was asked for, and of which host."""
+    """Answers with the request's target and host."""
 
     def handle(self, http_request):
         head = http_request.head
@@ -180,6 +180,6 @@ class Told(Echo):
 )
 def test_an_absolute_target_is_its_path_at_its_host(target, expected):
     with serving(Told()) as connect, connect() as client:
-        for _ in range(3):  # also where the head has come before
+        for _ in range(3):  # also if the head is cached
             client.sendall(request(target, b""))
             assert answer(client)[2] == expected

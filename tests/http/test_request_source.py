@@ -8,7 +8,7 @@ from modelflow.http.request_source import RequestSource
 
 
 class Now:
-    """A mailbox whose calls are made at once."""
+    """A loop queue whose calls run at once."""
 
     def post(self, call):
         call()

@@ -1,4 +1,4 @@
-"""What else lives on the loop of an HTTP server."""
+"""Tests of other services on the loop of an HTTP server."""
 
 import asyncio
 import threading

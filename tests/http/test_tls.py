@@ -1,4 +1,4 @@
-"""Certificates and keys, before anything listens."""
+"""Tests of certificates and keys, which are checked before the server listens."""
 
 import subprocess
 

@@ -1,4 +1,4 @@
-"""Connections that shake hands, on both event loops."""
+"""Tests of TLS handshakes, on both event loops."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ def authority(tmp_path_factory):
 
 @pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
 def serving(request, monkeypatch, authority):
-    """Serves on one of the loops; gives what connects plainly, and what does so over TLS."""
+    """Serves on each of the loops; yields two functions that connect, without and with TLS."""
     monkeypatch.setattr(server_module, "new_loop", request.param)
 
     @contextlib.contextmanager
@@ -81,7 +81,7 @@ def test_a_stop_ends_those_that_shake_hands(serving):
     with contextlib.ExitStack() as clients:
         with serving() as (plain, safe):
             silent = [clients.enter_context(plain()) for _ in range(3)]
-            with safe() as client:  # behind them, so that they are taken
+            with safe() as client:  # queued behind them, which shows that they were accepted
                 client.sendall(request("/", b"text"))
                 assert answer(client)[0] == 200
         assert all(is_ended(one) for one in silent)

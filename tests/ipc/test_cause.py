@@ -1,4 +1,4 @@
-"""What a unit has raised, in front: whoever looks at the cause sees what it would see there."""
+"""Tests of errors that cross processes: the cause looks the same as in the unit's process."""
 
 import builtins
 import pickle
@@ -11,14 +11,14 @@ from modelflow.ipc.cause import Cause, cause_of
 
 
 class OwnError(KeyError):
-    """A user's, which wants more than a text."""
+    """A user's exception, whose constructor needs more than a text."""
 
     def __init__(self, one, two):
         super().__init__(f"{one}, {two}")
 
 
 class SilentError(BadRequest):
-    """Cannot say what it is."""
+    """An error whose ``str`` raises."""
 
     def __str__(self):
         raise RuntimeError

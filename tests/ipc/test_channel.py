@@ -1,4 +1,4 @@
-"""Messages by whatever kind of channel: what cannot be sent or read costs that message alone."""
+"""Tests of messages over each kind of channel: an unreadable message costs only itself."""
 
 import contextlib
 import errno
@@ -45,7 +45,7 @@ def sides(request):
 
 
 class Odd:
-    """Raises when it is sent, or when it is read."""
+    """Raises during pickling or unpickling."""
 
     def __init__(self, *, sent=None, read=None):
         self.sent, self.read = sent, read
@@ -60,7 +60,8 @@ def _raised(error):
     raise error
 
 
-# Those of a channel whose other side has ended are among them: it must not be taken for that.
+# Includes the errors of a closed channel: an error in a message must not look like a closed
+# channel.
 RAISED = [OSError("no"), EOFError("no"), TimeoutError("no"), BrokenPipeError("no"), KeyError("no")]
 
 
@@ -135,7 +136,7 @@ def test_the_memory_of_a_large_message_is_given_back_with_a_small_one(monkeypatc
     with by_memory() as (one, other):
         for array, least, most in (
             (large, 8 << 20, 9 << 20),
-            (medium, 8 << 20, 9 << 20),  # not much smaller: the next may be as large
+            (medium, 8 << 20, 9 << 20),  # not much smaller: the next message may be as large
             ("no array", 0, 0),
             (medium, 3 << 20, 4 << 20),
             (large, 8 << 20, 9 << 20),
@@ -160,7 +161,8 @@ def test_a_channel_that_is_closed_twice_closes_nothing_of_others(sides):
     for side in sides:
         side.close()
     after = set(os.listdir("/proc/self/fd"))
-    files = [os.open("/proc/self/status", os.O_RDONLY) for _ in before - after]  # the same numbers
+    # the same descriptors
+    files = [os.open("/proc/self/status", os.O_RDONLY) for _ in before - after]
     for side in sides:
         side.close()
     for file in files:

@@ -1,4 +1,4 @@
-"""What one process packs, another has: every kind of value, small and large."""
+"""Tests that every kind of value, small and large, crosses processes."""
 
 import gc
 import math

@@ -16,7 +16,7 @@ from modelflow.ipc.loop_queue import LoopQueue
 
 
 class Heard:
-    """Keeps what it hears, and says back what `answer` makes of it."""
+    """Records its messages, and replies with the result of `answer`."""
 
     def __init__(self, answer=None):
         self.messages = []
@@ -103,7 +103,7 @@ def test_slots_come_back_when_nobody_looks_at_them_any_more():
         one, other = Heard(), Heard()
         here, there = linked(one, other)
         for _ in range(3):
-            here.say("n", here.value(np.zeros(4 << 20)))  # half of all there is
+            here.say("n", here.value(np.zeros(4 << 20)))  # half of the whole memory
         await other.until(3)
         assert here._packer.memory_writer.taken == 1 + 1
         kept = other.messages.pop()
@@ -179,7 +179,7 @@ def test_nothing_is_left_open():
         await closed(here, there)
 
     run(main)
-    gc.collect()  # what was heard holds its memory
+    gc.collect()  # a received message holds its memory
     assert len(os.listdir("/proc/self/fd")) == before
 
 
@@ -204,6 +204,6 @@ def test_a_hatch_gives_what_was_put_in():
             side.close()
         ours.close()
         fd_channel.close()
-        give(ours, new_link()[0], 0)  # nobody takes it, and nothing is raised
+        give(ours, new_link()[0], 0)  # no process receives the message, and nothing is raised
 
     run(main)

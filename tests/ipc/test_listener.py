@@ -1,4 +1,4 @@
-"""What answers on another machine: whoever knows its key, and nobody else."""
+"""Tests of the listener on another machine, which answers only callers with the key."""
 
 import socket
 import threading
@@ -68,7 +68,7 @@ def test_strangers_are_sent_away_and_disturb_nobody(listener):
         with socket.create_connection(listener.address) as stranger:
             stranger.sendall(b"GET / HTTP/1.1\r\n".ljust(64))
             while stranger.recv(100):
-                pass  # until it is sent away
+                pass  # until the listener closes the connection
         assert answer(channel, 1) == [2]
         listener.stop()
         assert silent.recv(1) == b""
@@ -80,7 +80,7 @@ def test_of_too_many_strangers_the_one_that_has_had_the_most_time_is_sent_away(
 ):
     monkeypatch.setattr("modelflow.ipc.listener._MOST_STRANGERS", 2)
     silent = [socket.create_connection(listener.address) for _ in range(3)]
-    assert silent[0].recv(1) == b""  # at once, while the others may still say something
+    assert silent[0].recv(1) == b""  # at once, while the others may still send
     channel = connected(listener)
     assert answer(channel, 1) == [2]
     for connection in silent:
@@ -106,7 +106,7 @@ def _no_thread(_):
 
 
 def ending(listener, seconds=0.01):
-    """Has a listener end when nobody is there; returns the thread, and what it hears."""
+    """Makes a listener end without connections; returns the thread, and the list of results."""
     heard = []
     thread = threading.Thread(target=lambda: heard.append(listener.end_when_alone(seconds)))
     thread.start()

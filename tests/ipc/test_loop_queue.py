@@ -7,7 +7,7 @@ from modelflow.ipc.loop_queue import LoopQueue
 
 
 class CountingLoop:
-    """Notes what it is to call soon."""
+    """Records the calls that are due soon."""
 
     def __init__(self):
         self.due, self.errors = [], []

@@ -1,4 +1,4 @@
-"""Messages by a socket, whose sides know each other."""
+"""Tests of messages over a socket whose sides have authenticated each other."""
 
 import contextlib
 import socket
@@ -18,7 +18,7 @@ SECONDS = 60.0
 
 @contextlib.contextmanager
 def sides():
-    """Two sides of a connection of this process."""
+    """Yields the two sides of a connection of this process."""
     with (
         socket.create_server(("127.0.0.1", 0)) as listener,
         socket.create_connection(listener.getsockname()) as one,
@@ -35,7 +35,7 @@ def channels():
 
 
 def crossed(message):
-    """What comes out at the other side."""
+    """Returns the message as received on the other side."""
     with channels() as (one, other):
         sending = threading.Thread(target=one.send, args=(message,))
         sending.start()
@@ -65,7 +65,7 @@ def test_more_arrays_than_one_call_of_the_system_takes_cross_and_large_ones_do()
     np.testing.assert_array_equal(found["large"], large)
     np.testing.assert_array_equal(found["turned"], large[:, ::-1])
     assert found["none"].shape == (0, 400, 400, 3)
-    found["large"][:] = 0  # it is its own
+    found["large"][:] = 0  # the memory belongs to the receiver
 
 
 def test_a_message_that_stops_half_way_is_the_end():
@@ -101,11 +101,11 @@ def test_an_end_is_seen_before_anything_is_sent():
         assert one.has_ended()
 
 
-# -- who is at the other side ---------------------------------------------------------------------
+# -- authentication of the other side ------------------------------------------------------------
 
 
 def answered(knock, key=KEY, timeout=SECONDS):
-    """What `welcome` raises at the side where somebody knocks; None: it lets in."""
+    """Returns the exception of `welcome` for a caller, or None if the caller is admitted."""
     raised = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
@@ -143,7 +143,7 @@ def test_a_stranger_who_sends_what_it_likes_is_refused():
         with socket.create_connection(address) as connection:
             connection.sendall(b"n" * 32)
             heard = connection.recv(200)
-            connection.sendall(heard[-KEY_SIZE:])  # what the listener has said itself
+            connection.sendall(heard[-KEY_SIZE:])  # the listener's own bytes
             assert connection.recv(1) == b""
 
     assert isinstance(answered(knock), StrangerError)

@@ -1,4 +1,4 @@
-"""`modelflow.Job`: what ``modelflow run`` does, from Python."""
+"""Tests of `modelflow.Job`, the Python form of ``modelflow run``."""
 
 import json
 
@@ -12,7 +12,7 @@ GRAPH = "digraph l { input [type=input] length output [type=output] input -> len
 
 @modelflow.flowunit
 def length(data):
-    """Gives the length of a text; refuses one."""
+    """Returns the length of a text; raises for a bad text."""
     if data == b"bad":
         message = "is bad"
         raise ValueError(message)

@@ -1,4 +1,4 @@
-"""A clock that jumps to what happens next, and targets that live by it: no test waits."""
+"""A clock that jumps to the next event, and targets on that clock: no test waits."""
 
 import heapq
 import itertools
@@ -7,7 +7,7 @@ from modelflow.runtime.clock import Clock
 
 
 class Simulated(Clock):
-    """Time goes on where somebody waits: to the next thing that is to happen, or to the end."""
+    """A clock that advances while a thread waits, to the next event or to the end of the wait."""
 
     def __init__(self):
         self.time = 100.0
@@ -18,7 +18,7 @@ class Simulated(Clock):
         return self.time
 
     def at(self, time, call):
-        """Has something called when it is so late."""
+        """Schedules a call at a time."""
         heapq.heappush(self._events, (time, next(self._numbers), call))
 
     def wait(self, condition, timeout=None):
@@ -26,12 +26,12 @@ class Simulated(Clock):
         if self._events and self._events[0][0] <= end:
             self._happen()
             return True
-        assert timeout is not None, "it waits for what never happens"
+        assert timeout is not None, "the wait has no end, and no event is scheduled"
         self.time = end
         return False
 
     def pass_by(self, seconds):
-        """Lets time go on, as for who is busy: what is to happen does, unnoticed."""
+        """Advances the time as for a busy thread, and runs the events of that time."""
         end = self.time + seconds
         while self._events and self._events[0][0] <= end:
             self._happen()
@@ -66,7 +66,7 @@ class Answering:
 
 
 class Standing(Answering):
-    """It holds its caller up for a second, once."""
+    """A target that blocks its caller for a second, once."""
 
     def __init__(self, clock, at, service=0.001):
         super().__init__(clock, service)
@@ -80,7 +80,7 @@ class Standing(Answering):
 
 
 class OneByOne(Answering):
-    """A server with one worker: requests wait for each other."""
+    """A server with one worker, in which requests wait for each other."""
 
     def __init__(self, clock, service):
         super().__init__(clock, service)
@@ -93,7 +93,7 @@ class OneByOne(Answering):
 
 
 class Narrow(Answering):
-    """It has room for so many; who finds none is told when there is some."""
+    """A target with a bounded number of places; calls back when a place is free again."""
 
     def __init__(self, clock, service, room):
         super().__init__(clock, service)

@@ -17,7 +17,8 @@ def moments(kind="poisson", rate=50.0, seed=1):
 def test_gaps_of_a_poisson_process_are_exponential():
     gaps = np.diff(moments(), prepend=0.0)
     assert (gaps > 0).all()
-    # Mean and deviation of an exponential distribution are the same: 1/rate; 4 standard errors.
+    # The mean and the deviation of an exponential distribution are equal (1/rate). The tolerance is
+    # 4 standard errors.
     assert gaps.mean() == pytest.approx(1 / 50, rel=4 / COUNT**0.5)
     assert gaps.std() == pytest.approx(1 / 50, rel=0.05)
     # Its quantiles: half are below ln 2 of the mean, 1 % above ln 100 of it.

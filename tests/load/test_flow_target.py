@@ -1,4 +1,4 @@
-"""Load on real flows."""
+"""Tests of load on real flows."""
 
 import threading
 
@@ -21,7 +21,7 @@ SESSIONS = """digraph sessions { left [type=input] right [type=input] work [queu
 
 
 class Work:
-    """A unit that notes what it is given."""
+    """A unit that records its inputs."""
 
     def __init__(self):
         self.seen = []
@@ -38,7 +38,7 @@ class Work:
 
 @modelflow.flowunit(name="work")
 def added(a, b):
-    """Adds."""
+    """Adds two numbers."""
     if b < 0:
         raise ArithmeticError("negative")
     return a + b
@@ -54,7 +54,7 @@ def test_rows_go_in_turns_and_failures_have_the_name_of_what_was_raised():
         target = FlowTarget(flow, [{"input": value} for value in range(4)])
         found = run(target, counted(40))
         stats, threads = flow.stats(), threading.active_count()
-        again = run(target, counted(4))  # the same flow, at once
+        again = run(target, counted(4))  # the same flow again, at once
         assert threading.active_count() == threads
     assert found.outcomes == {"ok": 30, "ValueError": 10}
     assert stats.requests == {"ok": 30, "failed": 10}
@@ -104,7 +104,7 @@ def test_what_hangs_is_given_up_and_the_flow_goes_on(graph, rows):
         return held(a)
 
     class Held(Simulated):
-        """Its time goes on when the first request is in the unit."""
+        """A clock that advances when the first request is in the unit."""
 
         def wait(self, condition, timeout=None):
             return entered.wait(60) and super().wait(condition, timeout)
@@ -119,7 +119,7 @@ def test_what_hangs_is_given_up_and_the_flow_goes_on(graph, rows):
         stats = flow.stats()
     assert found.outcomes == {Outcome.TIMED_OUT: 10}
     assert after.outcomes == {"ok": 3}
-    assert stats.requests["cancelled"] >= 9  # those, at least, that were not in the unit
+    assert stats.requests["cancelled"] >= 9  # at least the requests that were not in the unit
 
 
 def test_a_flow_that_ends_ends_the_load():

@@ -1,4 +1,4 @@
-"""Load on servers: ours, and some that behave badly."""
+"""Tests of load on servers: modelflow's, and servers with faults."""
 
 import contextlib
 import json
@@ -29,9 +29,9 @@ def counted(number, clients=3, **more):
 
 @contextlib.contextmanager
 def scripted(*scripts):
-    """A server whose connections, in turn, follow a script: what it sends for each request.
+    """Starts a server whose connections follow one script each: the data to send for each request.
 
-    None ends the connection without an answer. It gives the URL, and what came.
+    None ends the connection without an answer. Yields the URL and the received requests.
     """
     came = []
     listener = socket.create_server(("127.0.0.1", 0))
@@ -145,7 +145,8 @@ def test_a_server_that_goes_away_is_a_failure_of_each_request():
 
 
 def test_what_is_not_answered_in_time_is_given_up_with_its_connection():
-    with scripted([b"", OK], [OK]) as (url, _), HttpTarget(url) as target:  # nothing comes first
+    # the first request gets no bytes
+    with scripted([b"", OK], [OK]) as (url, _), HttpTarget(url) as target:
         found = run(target, counted(2, clients=1, timeout=0.2))
     assert found.outcomes == {Outcome.TIMED_OUT: 1, "ok": 1}
 

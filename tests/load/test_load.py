@@ -1,4 +1,4 @@
-"""What is sent when, and what is counted from when; nothing here takes any time."""
+"""Tests of the times when requests are sent, and from which latency counts; no real waits."""
 
 import itertools
 import json
@@ -43,13 +43,13 @@ def test_a_rate_is_sent_when_it_is_due_and_warm_up_does_not_count(clock):
 def test_latency_counts_from_when_a_request_was_due_though_the_target_stood_still(clock):
     found = run(Standing(clock, at=102.0), constant(), clock=clock)
     assert found.outcomes == {"ok": 500}
-    # A hundred requests were due in that second, and sent behind it: 1.001 s, 0.991 s, ...
+    # A hundred requests were due in that second, and sent after it: 1.001 s, 0.991 s, ...
     held = [seconds for seconds in found.latency.seconds if seconds > 0.0015]
     assert held == pytest.approx([0.001 + number / 100 for number in range(1, 101)])
     assert found.late.max == pytest.approx(0.99)
     assert found.latency.percentile(99) > 0.9
     assert found.latency.percentile(50) == pytest.approx(0.001)
-    assert found.is_client_limited  # whoever holds up the sender makes it late
+    assert found.is_client_limited  # a target that blocks the sender makes the sender late
 
 
 def test_a_slow_server_is_seen_in_the_latencies_and_not_in_the_delay_of_the_sender(clock):
@@ -68,7 +68,7 @@ def test_what_is_due_beyond_the_most_in_flight_is_shed_by_name(clock):
     assert found.count == 200
     assert found.outcomes[Outcome.SHED] == 200 - found.ok
     assert found.latency.max <= 10 * 0.02 + 1e-9
-    assert len(found.late) == found.ok  # what is not sent is not late
+    assert len(found.late) == found.ok  # requests that are not sent are not late
 
 
 def test_what_the_target_has_no_room_for_is_sent_when_it_has(clock):
@@ -79,7 +79,7 @@ def test_what_the_target_has_no_room_for_is_sent_when_it_has(clock):
         attempt.due for attempt in target.submitted
     )
     assert found.latency.max == pytest.approx(100 / 50 + 0.1 - 1.0, abs=0.1)  # 50 a second
-    assert found.late.max == pytest.approx(0.0, abs=1e-9)  # the sender was there
+    assert found.late.max == pytest.approx(0.0, abs=1e-9)  # the sender was on time
 
 
 def test_a_request_without_an_answer_is_given_up_and_its_late_answer_ignored(clock):
@@ -98,7 +98,8 @@ def test_a_request_for_which_there_was_no_room_is_given_up_in_time_too(clock):
 
 
 def test_an_answer_behind_the_time_is_none_though_nobody_could_look_before(clock):
-    # It stands still from 100.55 s on: answers to what was due since 100.06 s come meanwhile.
+    # The target blocks from 100.55 s on. Replies to requests that were due since 100.06 s arrive
+    # meanwhile.
     found = run(Standing(clock, at=100.55, service=0.6), constant(timeout=0.5), clock=clock)
     assert found.outcomes == {Outcome.TIMED_OUT: 500}
     assert len(found.latency) == 0
@@ -132,7 +133,8 @@ def test_latency_of_clients_counts_from_when_they_sent(clock):
     found = run(
         Standing(clock, at=101.0), LoadOptions(clients=1, warm_up=0, seconds=3), clock=clock
     )
-    # One request was held up: a client that waits for its answer hides what would have come.
+    # One request was delayed. A client that waits for its reply hides the requests that would have
+    # followed.
     assert sum(seconds > 0.5 for seconds in found.latency.seconds) == 1
 
 
@@ -142,7 +144,7 @@ def test_a_number_of_requests_is_an_end(clock, how):
     target = Answering(clock, 0.01)
     found = run(target, options, clock=clock)
     assert found.outcomes == {"ok": 50}
-    assert len(target.submitted) > 50  # those of the warm-up
+    assert len(target.submitted) > 50  # the requests of the warm-up
     assert found.seconds == pytest.approx(clock.now() - 100.5)
     assert found.is_whole
 
@@ -175,7 +177,7 @@ def test_a_stop_wakes_who_waits_for_what_is_due():
     resting = threading.Event()
 
     class Noted(Clock):
-        """The system's, which tells when somebody waits."""
+        """The system's clock, which reports waits."""
 
         def wait(self, condition, timeout=None):
             resting.set()
@@ -264,7 +266,7 @@ def test_many_that_are_due_at_once_are_sent_in_lots_and_none_is_lost(clock):
 @pytest.mark.parametrize(("delay", "is_limited"), [(0.0009, False), (0.0011, True)])
 def test_clients_that_take_a_tenth_of_the_latency_to_send_are_the_limit(clock, delay, is_limited):
     class Busy(Answering):
-        """Whoever gives it a request is held up, and so late with the next one."""
+        """A target that blocks its sender, which makes the next request late."""
 
         def submit(self, attempts, on_room):
             taken = super().submit(attempts, on_room)

@@ -1,4 +1,4 @@
-"""What load can be wanted."""
+"""Tests of the options of a load."""
 
 import pytest
 

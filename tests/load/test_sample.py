@@ -1,4 +1,4 @@
-"""Percentiles of what was measured."""
+"""Tests of the percentiles of measurements."""
 
 import pytest
 

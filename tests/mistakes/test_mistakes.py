@@ -1,8 +1,9 @@
-"""What users get wrong in their first week, and every word that they are told.
+"""Tests of the mistakes of users in their first week, with every word of the answers.
 
-``mistakes.toml`` is the table. A mistake is the good graph with something replaced, files beside
-it, a command or the calls of a program (``sdk``), the lines that it answers with, and its exit
-code. Everything runs in this process, but for mistakes in what a process can import (``process``).
+``mistakes.toml`` is the table. A mistake replaces a part of the good graph, adds files, and has a
+command or the calls of a program (``sdk``). The table also has the lines of the answer, and the
+exit code. Everything runs in this process, except for mistakes in the modules that a process can
+import (``process``).
 """
 
 import base64
@@ -50,7 +51,7 @@ graphconf = '''digraph net {
 }'''
 """
 
-# What is around the calls of a program (``sdk``).
+# The frame of a program's calls (``sdk``).
 PROGRAM = """import numpy as np
 
 import modelflow
@@ -65,14 +66,14 @@ except Exception as error:
 TABLE = tomllib.loads((Path(__file__).parent / "mistakes.toml").read_text())["mistake"]
 
 GPU = 8
-"""The number of the mistake that is none where there is a GPU."""
+"""The number of the mistake that is no mistake on a machine with a GPU."""
 
-# Lines that answer a good part of a command, not the mistake in it.
+# Lines about a valid part of a command, not about the mistake.
 _OTHER = ("advice: ", "{", "Usage: ", "Try 'modelflow", "note: large values", "g.toml: ok: ")
 
 
 def model(opset=13):
-    """A network that flattens (3, 4, 4)."""
+    """Returns a network that flattens (3, 4, 4)."""
     onnx = pytest.importorskip("onnx")
     node = onnx.helper.make_node("Flatten", ["x"], ["y"])
     ends = [
@@ -105,7 +106,7 @@ def jpeg():
     return cv2.imencode(".jpg", np.full((40, 60, 3), 7, np.uint8))[1].tobytes()
 
 
-# What a file of the table may be, beside a text.
+# The kinds of a file of the table, besides a text.
 MADE = {
     "<jpeg>": of_bytes(jpeg),
     "<jpeg in base64>": of_bytes(lambda: base64.b64encode(jpeg())),
@@ -141,10 +142,10 @@ def lay_out(mistake, folder):
 
 
 def answer(words, folder, monkeypatch, capsys):
-    """Runs a command, or a program, here: what it says, and its exit code."""
+    """Runs a command, or a program, here; returns its output and its exit code."""
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
-    handlers, logging.root.handlers = logging.root.handlers, []  # as in a process of its own
+    handlers, logging.root.handlers = logging.root.handlers, []  # as in a separate process
     code: object = 0
     try:
         if words[0] == "modelflow":
@@ -160,13 +161,13 @@ def answer(words, folder, monkeypatch, capsys):
 
 
 def answer_of_process(words, folder):
-    """Runs a command in a process of its own, which has loaded nothing yet."""
+    """Runs a command in a separate process, which has loaded nothing yet."""
     done = programs.run([sys.executable, "-m", *words], cwd=folder, text=True)
     return done.stdout + done.stderr, done.returncode
 
 
 def told(said):
-    """The lines that tell of the mistake; units open side by side, in any order."""
+    """Returns the lines about the mistake, sorted where units open concurrently in any order."""
     lines = said.splitlines()
     found = [line for line in lines if not line.startswith(_OTHER) and ", 1 error, " not in line]
     return sorted(re.sub(r"(ONNX Runtime) .*", r"\1 ...", line) for line in found if line)

@@ -1,4 +1,4 @@
-"""The judge: the engine itself, called with a batch of one row; modelflow has no part in it."""
+"""The expected results: the engine itself, called with a batch of one row, without modelflow."""
 
 import numpy as np
 import onnxruntime
@@ -11,9 +11,9 @@ __all__ = ["answers"]
 
 
 def answers(path, engine, kind):
-    """Returns for each row the outputs by name, as they are for a batch of it alone.
+    """Returns for each row the outputs by name, computed in a batch of that row alone.
 
-    Of a model of a fixed batch the first of equal rows; None: the row is refused.
+    For a model with a fixed batch, the first of equal rows. None if the row is rejected.
     """
     run = RUNNERS[engine](path, kind)
     found = []
@@ -59,7 +59,7 @@ def with_tensorflow(path, kind):
     function = loaded.signatures[kind.signature or "serving_default"]
 
     def run(inputs):
-        _ = loaded  # its variables live as long as it does
+        _ = loaded  # its variables live as long as the loaded model
         tensors = {name: tf.constant(value) for name, value in inputs.items()}
         return {name: value.numpy() for name, value in function(**tensors).items()}
 

@@ -20,7 +20,7 @@ from tests.models.kind import ENGINES, Kind
 from tests.serve.grpc.stub import stub
 
 PACKAGES = ("grpc", "ml_dtypes", "onnx", "onnxruntime", "tensorflow", "torch")
-# The table is of all engines: without one of them there is none.
+# The table covers all engines, so the tests need all of them.
 collect_ignore_glob = [] if all(map(importlib.util.find_spec, PACKAGES)) else ["test_*.py"]
 
 BATCHING = """
@@ -31,7 +31,7 @@ num_batch_threads { value: 2 }
 
 
 def pytest_configure(config):
-    # TorchScript is what users have; making it is what the tests need.
+    # Users have TorchScript models, and the tests must make them.
     config.addinivalue_line("filterwarnings", "ignore:.torch.jit:DeprecationWarning")
 
 
@@ -41,7 +41,7 @@ class Cell:
 
     Attributes:
         key: The kind's name in the table.
-        source: What `Model` and a server are given: the file, or where it says no types the unit.
+        source: The source for `Model` and a server: the file, or the unit if the file has no types.
     """
 
     engine: str
@@ -58,7 +58,7 @@ class Cell:
 
     @property
     def name(self):
-        """What a server calls it."""
+        """Returns the model's name in a server."""
         return re.sub(r"\W", "_", self.key)
 
     @property
@@ -73,7 +73,7 @@ class Cell:
 
     @cached_property
     def answers(self):
-        """For each row what the engine by hand gives."""
+        """Returns the engine's results for each row, called by hand."""
         from tests.models.by_hand import answers
 
         return answers(self.path, self.engine, self.kind)
@@ -81,7 +81,7 @@ class Cell:
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """Installs the plug-in as pip does, as far as entry points are concerned; gives the folder."""
+    """Installs the plug-in's entry points as pip does; returns the folder."""
     folder = tmp_path_factory.mktemp("installed")
     info = folder / "kinds-1.0.dist-info"
     info.mkdir()
@@ -97,7 +97,7 @@ def installed(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def cells(installed, tmp_path_factory):
-    """By engine and kind what there is."""
+    """Returns the cells by engine and kind."""
     from tests.models.kinds import KINDS
 
     folder = tmp_path_factory.mktemp("kinds")
@@ -112,16 +112,16 @@ def cells(installed, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def environment(installed):
-    """That of a program that has the plug-in."""
+    """Returns the environment of a program that has the plug-in."""
     places = [str(installed), str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places))}
 
 
 @pytest.fixture(scope="module")
 def servers(cells, environment, tmp_path_factory):
-    """Gives the addresses of ``modelflow serve`` with all models of an engine; one runs at a time.
+    """Yields the addresses of ``modelflow serve`` with all models of an engine, engine by engine.
 
-    Not a fixture of each engine: pytest would start one for each test.
+    Not a fixture of each engine: pytest would start a server for each test.
     """
     running = {}
     with contextlib.ExitStack() as stack:
@@ -151,13 +151,13 @@ def serving(folder, sources, environment):
         ) as process,
     ):
         found = addresses(process.stderr)
-        pool.submit(process.stderr.read)  # else what it says later would fill the pipe
+        pool.submit(process.stderr.read)  # else its later output would fill the pipe
         with stub(found) as found.stub:
             yield found
 
 
 def addresses(lines):
-    """Reads where a server answers, once it has loaded what it can."""
+    """Reads the addresses of a server that has loaded its models."""
     said = ""
     for line in lines:
         said += line

@@ -1,4 +1,4 @@
-"""The ways in: each gives a function that asks for one row, as a client of its own would."""
+"""The ways to call a model: each gives a function that sends one row, like one client."""
 
 import base64
 import contextlib
@@ -35,7 +35,7 @@ NUMPY = {datatype: name for name, datatype in DATATYPES.items()}
 
 
 class RefusedError(Exception):
-    """A server's answer that is none."""
+    """An error reply of a server."""
 
 
 # -- in the program -------------------------------------------------------------------------------
@@ -43,7 +43,7 @@ class RefusedError(Exception):
 
 @contextlib.contextmanager
 def open_model(cell, is_with_others):
-    """Gives what asks a `Model`, and what tells the largest batch."""
+    """Yields a function that calls a `Model`, and a function for the largest batch."""
     options = {"signature": cell.kind.signature} if cell.kind.signature else {}
     with Model(cell.source, **(BATCHING if is_with_others else {}), **options) as model:
 
@@ -59,7 +59,7 @@ def open_model(cell, is_with_others):
 
 @contextlib.contextmanager
 def open_flow(cell, is_with_others):
-    """Gives the same of a graph; one that asks alone sends its row through `Flow.infer`."""
+    """Yields the same functions for a graph; a single client sends its row through `Flow.infer`."""
     with Flow(cell.graph) as flow:
 
         def ask(row):
@@ -75,7 +75,7 @@ def open_flow(cell, is_with_others):
 
 
 def as_batch(kind, name, data):
-    """An item as a batch of it alone, which is what the engine by hand gives."""
+    """Returns an item as a batch of a single item, the form of the engine's own results."""
     array = np.array(data, object) if isinstance(data, str | bytes) else np.asarray(data)
     return array[np.newaxis] if kind.outputs[name].is_batched else array
 
@@ -122,7 +122,7 @@ def save(path, value, port):
 
 
 def of_run(value):
-    """Bytes stand in a line with their number, and as text where they are some."""
+    """Decodes bytes, which a line shows as text if possible, and else by number."""
     if not isinstance(value, dict):
         return value
     return value["text"] if "text" in value else {"b64": value["base64"]}
@@ -132,7 +132,7 @@ def of_run(value):
 
 
 def predict(server, cell, row):
-    """Asks over TensorFlow Serving's REST: by rows where each port has a row, else by columns."""
+    """Calls TensorFlow Serving's REST: by rows if each port has a row, else by columns."""
     kind = cell.kind
     is_row = all(port.is_batched for port in (*kind.inputs.values(), *kind.outputs.values()))
     if is_row:
@@ -167,7 +167,7 @@ def batch(kind, row, name):
 
 
 def shown(value):
-    """A value as JSON has it."""
+    """Returns a value in the form of JSON."""
     if isinstance(value, list):
         return [shown(one) for one in value]
     if isinstance(value, bytes):
@@ -176,9 +176,9 @@ def shown(value):
 
 
 def read(value, port, before=0):
-    """An array of what stands in JSON: bytes as ``b64``, an empty list without more lengths.
+    """Returns an array from JSON: bytes as ``b64``, an empty list without further lengths.
 
-    ``before``: how many axes it has before those of the port.
+    ``before``: the number of its axes before those of the port.
     """
     if port.dtype == "object":
         if isinstance(value, list):
@@ -190,7 +190,7 @@ def read(value, port, before=0):
 
 
 def infer(server, cell, row):
-    """Asks over Open Inference's REST, with binary tensors."""
+    """Calls Open Inference's REST, with binary tensors."""
     tensors, raws = tensors_of(cell.kind, row)
     for tensor, raw in zip(tensors, raws, strict=True):
         tensor["parameters"] = {"binary_data_size": len(raw)}
@@ -212,7 +212,7 @@ def infer(server, cell, row):
 
 
 def tensors_of(kind, row):
-    """The inputs as Open Inference describes them, and their bytes."""
+    """Returns the descriptions of the inputs in Open Inference's form, and their bytes."""
     arrays = {name: batch(kind, row, name) for name in kind.inputs}
     tensors = [
         {"name": name, "datatype": DATATYPES[array.dtype.name], "shape": list(array.shape)}
@@ -240,7 +240,7 @@ def array_of(raw, datatype, shape):
 
 
 def grpc_predict(server, cell, row):
-    """Asks over TensorFlow Serving's gRPC; TensorFlow itself writes and reads the tensors."""
+    """Calls TensorFlow Serving's gRPC; TensorFlow itself writes and reads the tensors."""
     tf = tensorflow()
     message = TF_SERVING["tensorflow.serving.PredictRequest"]()
     message.model_spec.name, message.model_spec.signature_name = cell.name, cell.kind.signature
@@ -256,7 +256,7 @@ def grpc_predict(server, cell, row):
 
 
 def grpc_infer(server, cell, row):
-    """Asks over Open Inference's gRPC."""
+    """Calls Open Inference's gRPC."""
     tensors, raws = tensors_of(cell.kind, row)
     message = OPEN_INFERENCE["inference.ModelInferRequest"](model_name=cell.name, inputs=tensors)
     message.raw_input_contents.extend(raws)
@@ -276,12 +276,12 @@ SERVED = {
 
 
 def calls_of(server, cell):
-    """Returns the largest batch that a served model has run."""
+    """Returns the size of the largest batch that a served model has run."""
     _, _, text = send(server, "GET", f"/v2/models/{cell.name}/stats")
     (stats,) = json.loads(text)["model_stats"]
     return max(int(one["batch_size"]) for one in stats["batch_stats"])
 
 
 def reason_of(error):
-    """What an error says."""
+    """Returns the text of an error."""
     return error.details() if isinstance(error, grpc.RpcError) else str(error)

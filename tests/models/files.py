@@ -1,4 +1,4 @@
-"""Writes a kind's model with the engine's own tools, and what a graph needs to hold beside it."""
+"""Writes a kind's model with the engine's own tools, and the graph for the model."""
 
 import numpy as np
 import onnx
@@ -57,7 +57,7 @@ def write_onnx(folder, kind, _name):
     def values(ports):
         for name, port in ports.items():
             dtype = helper.np_dtype_to_tensor_dtype(np.dtype(port.dtype))
-            # The batch is called n in all; axes of any length have each a name of their own.
+            # The batch axis is called n in all; each free axis has its own name.
             axes = [f"{name}{place}" if n is None else n for place, n in enumerate(port.shape)]
             if port.is_batched and axes[0] == f"{name}0":
                 axes[0] = "n"

@@ -1,4 +1,4 @@
-"""What a kind of model is: its ports, what it computes in each engine, and what it is asked."""
+"""A kind of model: its ports, its computation in each engine, and its requests."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ class Port:
 
     Attributes:
         dtype: NumPy's name of the element type; ``object`` is text.
-        shape: None as a length: any; None as a whole: any number of axes.
+        shape: None as a length means any length. None as a whole means any number of axes.
         is_batched: Axis 0 is the batch; else the array is one request's value.
     """
 
@@ -29,18 +29,21 @@ class Kind:
     """A row of the table.
 
     Attributes:
-        rows: What clients ask: by input an item.
+        rows: The requests of clients, as items by input.
         inputs, outputs: The ports by name, in order.
-        onnx: Nodes as ``(operator, inputs, outputs, attributes)``; None: ONNX has none such.
+        onnx: Nodes as ``(operator, inputs, outputs, attributes)``, or None if ONNX lacks the kind.
         constants: Arrays that the nodes name.
-        tensorflow: From TensorFlow and a ``tf.Module`` to the function; None: there is none such.
-        torch: A class of module; None: there is none such.
-        plug_in: From the inputs to the output or a dict of them; a class: made for each model.
-        without: Forms and entrances that have none such: why.
-        errors: The place of a row that is refused -> words of the message, in any engine of them.
-        is_narrow: In PyTorch its numbers are bfloat16, which come and go as float32.
+        tensorflow: From TensorFlow and a ``tf.Module`` to the function, or None if TensorFlow lacks
+            the kind.
+        torch: A class of module, or None if PyTorch lacks the kind.
+        plug_in: From the inputs to the output or a dict of outputs. A class is instantiated for
+            each model.
+        without: Forms and entrances that lack the kind, with the reason.
+        errors: The place of a rejected row -> words of the message, in each engine that rejects the
+            row.
+        is_narrow: In PyTorch its numbers are bfloat16, which enter and leave as float32.
         most: The largest batch that the model takes.
-        signature: Of a SavedModel with several: the one that is asked.
+        signature: The requested signature of a SavedModel with several.
         is_joined: Rows of several clients may be in one call.
     """
 
@@ -60,10 +63,10 @@ class Kind:
     is_joined: bool = True
 
     def is_had_by(self, engine: str) -> bool:
-        """Tells whether an engine has such models."""
+        """Returns whether an engine has such models."""
         body = getattr(self, engine.split()[0].replace("-", "_"))
         return body is not None and engine not in self.without
 
     def words(self, engine: str, place: int) -> str:
-        """Returns what the error of a row says; empty: it is answered."""
+        """Returns words of the expected error of a row, or an empty text if the row succeeds."""
         return self.errors.get(place, {}).get(engine.split()[0], "")

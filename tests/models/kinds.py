@@ -1,4 +1,4 @@
-"""The kinds of models: a table. A cell that is absent says why in ``without``, or beside a None."""
+"""The kinds of models as a table. ``without`` or a comment explains each missing cell."""
 
 import ml_dtypes  # noqa: F401 - it adds bfloat16 to NumPy
 import numpy as np
@@ -22,7 +22,7 @@ def text(*values):
 
 
 def concatenated(dtype, items, *, output="output", **more):
-    """Each row twice behind itself: every element type has that."""
+    """Returns a kind that appends each row to itself, which every element type supports."""
     return Kind(
         rows(*items),
         {"x": Port(dtype, (None, 3))},
@@ -38,7 +38,7 @@ def concatenated(dtype, items, *, output="output", **more):
 
 
 def echoed(*items, output="output", **more):
-    """A text an item. PyTorch has none."""
+    """Returns a kind with a text for each item; PyTorch has no texts."""
     return Kind(
         rows(*(np.array(item, object) for item in items)),
         {"x": Port("object", (None,))},
@@ -51,7 +51,7 @@ def echoed(*items, output="output", **more):
 
 
 def doubled(*items, shape, **more):
-    """Every engine adds numbers."""
+    """Returns a kind that doubles numbers, which every engine can add."""
     bodies = {
         "onnx": [("Add", ["x", "x"], ["output"], {})],
         "tensorflow": lambda tf, _: lambda x: x + x,
@@ -75,7 +75,8 @@ def of_type(name):
     else:
         items = [[True, False, True], [False, False, True]]
     more = {}
-    if dtype.kind == "c":  # ONNX Runtime registers none; JSON and Open Inference have no form of it
+    # ONNX Runtime registers no such types; JSON and Open Inference have no form for them
+    if dtype.kind == "c":
         absent = dict.fromkeys(("predict", "infer", "grpc_infer"), "no form for complex numbers")
         more = {"onnx": None, "without": absent}
     return concatenated(name, [np.array(item, dtype) for item in items], **more)
@@ -151,7 +152,8 @@ KINDS = {
         b"a",
         b"\xff\0",
         b"d\0",
-        output="output_bytes",  # TensorFlow Serving: such are no text in JSON
+        # TensorFlow Serving's rule: outputs with such a name are bytes in JSON, not text
+        output="output_bytes",
         errors={1: {"onnx": "bytes that are no UTF-8 (byte 0xff at 0)"}},
     ),
     "scalar items": doubled(*map(np.float32, (1, 2, 3)), shape=(None,)),
@@ -198,7 +200,7 @@ KINDS = {
     "any shape": doubled(
         *(np.float32(1), numbers(2, 3), numbers([4, 5], [6, 7]), np.float32(8)),
         shape=None,
-        onnx=None,  # ports of ONNX files have so many axes
+        onnx=None,  # ports of ONNX files have a fixed number of axes
         without={"torch export": "an exported program has so many axes"},
     ),
     "dict": Kind(
@@ -213,7 +215,7 @@ KINDS = {
     "tuple": Kind(
         rows(*NUMBERS),
         outputs=TWO,
-        torch=modules.Both,  # the others' results have names
+        torch=modules.Both,  # the other engines' results have names
     ),
     "no batch axis": Kind(
         HITS,
@@ -265,7 +267,7 @@ KINDS = {
     ),
     "own buffer": Kind(
         rows(*NUMBERS),
-        onnx=None,  # such models keep nothing between calls
+        onnx=None,  # such models keep no state between calls
         torch=modules.OwnBuffer,
         plug_in=modules.OwnArray,
         most=4,
@@ -309,7 +311,7 @@ KINDS = {
     ),
     "writes to its input": Kind(
         rows(*NUMBERS),
-        torch=modules.Writing,  # a plug-in must not; the others cannot
+        torch=modules.Writing,  # a plug-in must not write; the others cannot
     ),
     "raises for a row": Kind(
         rows(*(np.int64(place) for place in (0, 9, 2, 1))),
@@ -326,7 +328,8 @@ KINDS = {
         rows(*(np.full(100_000, value, np.float32) for value in (1, 2, 3))),
         {"x": Port(shape=(None, 100_000))},
         {"output": Port(shape=(None, 100_000))},
-        torch=modules.NotReentrant,  # a plug-in is called by several threads at once, and knows it
+        # several threads call a plug-in at once, which the plug-in must expect
+        torch=modules.NotReentrant,
         most=4,
     ),
 }

@@ -1,4 +1,4 @@
-"""The table's modules of PyTorch, and what keeps something between calls in other engines."""
+"""The table's modules of PyTorch, including modules with state between calls."""
 
 import numpy as np
 import torch
@@ -95,7 +95,7 @@ class OwnBuffer(nn.Module):
 
 
 class OwnArray:
-    """The same of NumPy."""
+    """The same module with memory of NumPy."""
 
     def __init__(self):
         self.memory = np.zeros((4, 3), np.float32)

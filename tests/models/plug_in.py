@@ -1,4 +1,4 @@
-"""An engine as a plug-in brings it: runs the functions of the table; a file names the kind."""
+"""An engine as in a plug-in, which runs the functions of the table; a file names the kind."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ __all__ = ["KindEngine", "function_of"]
 def function_of(kind):
     """Makes the function of a kind: from the inputs by name to the outputs by name."""
     body = kind.plug_in() if isinstance(kind.plug_in, type) else kind.plug_in
-    # ``np.argwhere`` calls its argument otherwise.
+    # ``np.argwhere`` has another name for its argument.
     return lambda inputs: named(kind, body(*(inputs[name] for name in kind.inputs)))
 
 
@@ -23,7 +23,7 @@ def named(kind, found):
 class KindModel(LoadedModel):
     def __init__(self, kind):
         self.inputs = tuple(spec(*one) for one in kind.inputs.items())
-        # The engine says nothing of batch axes: calls have to show them.
+        # The engine does not declare batch axes, so calls must find them.
         self.outputs = tuple(TensorSpec(n, np.dtype(p.dtype)) for n, p in kind.outputs.items())
         self.batch_range = (1, kind.most)
         self._function = function_of(kind)

@@ -1,6 +1,6 @@
-"""Every kind of model, in every engine, by every way in, alone and in batches with others.
+"""Tests of every kind of model, in every engine, by every way, alone and in batches with others.
 
-The judge is the engine called by hand with one row.
+The reference is the engine, called by hand with one row.
 """
 
 import threading
@@ -15,13 +15,13 @@ from tests.models.kind import ENGINES
 from tests.models.kinds import DTYPES, KINDS
 
 CLIENTS = 4
-# To clients, of what is not known to be their fault; the log says more.
+# The message to clients about errors that may not be their fault; the log has the details.
 INSIDE = "the request failed inside the server"
 HAD = [(engine, name) for engine in ENGINES for name in KINDS if KINDS[name].is_had_by(engine)]
 
 
 def by_submitter(entrances):
-    """Has a test run for each engine, kind and way in, in each manner."""
+    """Parametrizes a test by engine, kind, way and manner."""
     return pytest.mark.parametrize(
         ("engine", "name", "way", "how"),
         [
@@ -35,7 +35,7 @@ def by_submitter(entrances):
 
 
 def hows(engine, name, way):
-    """How a cell is asked; a request of no rows is for files that say shapes, and says its own."""
+    """Returns the manners for a cell; a request without rows needs a file with shapes."""
     is_empty = way in SERVED and way != "predict" and name in ("dict", "many types")
     is_empty = is_empty and engine in ("onnx", "tensorflow", "torch export")
     return ("alone", "with others", *(["no rows"] if is_empty else []))
@@ -73,7 +73,7 @@ def test_a_client_is_answered_as_by_the_engine_itself(
 
 @pytest.mark.parametrize(
     ("engine", "name"),
-    [  # of the element types those of "many types": JSON lines have no NaN
+    [  # of the element types, those of "many types": JSON lines have no NaN
         (engine, name)
         for engine, name in HAD
         if name not in DTYPES and "run" not in KINDS[name].without
@@ -87,7 +87,7 @@ def test_a_run_answers_as_the_engine_itself(cells, engine, name, tmp_path):
 
 
 def add_row_axis(kind, outputs):
-    """What a request of one row is answered: an output without a batch axis is the row's value.
+    """Returns the reply to a request of one row; an output without a batch axis is the row's value.
 
     A request without inputs has no rows.
     """
@@ -98,7 +98,7 @@ def add_row_axis(kind, outputs):
 
 
 def check(cell, ask, answers, is_with_others, *, is_served=False):
-    """Asks for all rows, one after the other or from many clients at once."""
+    """Sends all rows, serially or from many clients at once, and checks the replies."""
     rows = range(len(cell.kind.rows))
     if not is_with_others:
         found = [(row, answer(ask, cell.kind.rows[row])) for row in rows]
@@ -117,7 +117,7 @@ def check(cell, ask, answers, is_with_others, *, is_served=False):
 
 
 def compare(cell, row, got, right, *, is_served=False):
-    """Checks the answer to a row, or what its error says."""
+    """Checks the answer to a row, or the text of its error."""
     words = cell.kind.words(cell.engine, row)
     if words:
         assert isinstance(got, Exception), f"row {row}: answered {got}"

@@ -1,4 +1,4 @@
-"""A module of PyTorch that writes to its own memory answers each of many callers at once."""
+"""Tests that a PyTorch module which writes to its own memory answers many callers correctly."""
 
 from concurrent.futures import ThreadPoolExecutor
 

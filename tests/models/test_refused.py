@@ -1,4 +1,4 @@
-"""A model of a kind that its engine cannot run is refused when it is described, with the reason."""
+"""Tests that the description of a model which its engine cannot run fails with the reason."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which neighbours may run as one stage, and what the stage is then."""
+"""Tests of the neighbours that may run as one stage, and of the resulting stage."""
 
 import pytest
 
@@ -100,7 +100,7 @@ def test_a_source_is_no_part_of_a_chain():
     "edges",
     [
         ["input -> a", "a -> b", "a -> output", "b -> other"],  # a feeds more
-        ["input -> a", "input -> b", "a -> output", "b -> other"],  # they are no neighbours
+        ["input -> a", "input -> b", "a -> output", "b -> other"],  # they are not neighbours
     ],
 )
 def test_the_first_must_feed_the_second_and_nothing_else(edges):

@@ -1,4 +1,4 @@
-"""Which neighbours run as one stage where nobody has named them."""
+"""Tests of the neighbours that run as one stage without a name in the graph."""
 
 import pytest
 
@@ -47,7 +47,7 @@ def test_off_joins_only_what_bears_a_name():
         {"queue_policy": "reject"},
         {"batch_timeout_ms": 1.0},
         {"split_size": 1},
-        {"batch_size": 3},  # other than its neighbours'
+        {"batch_size": 3},  # differs from its neighbours'
         {"cpu_affinity": "0"},
     ],
     ids=lambda own: next(iter(own)),

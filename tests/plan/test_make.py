@@ -133,7 +133,8 @@ def test_rows_are_counted_out_before_the_first_unit_that_may_keep_them():
         ],
     )
     origin = make_plan(graph).origins[""]
-    assert origin.counted_at == ("stream", "beside")  # not "output": it waits for the stream unit
+    # not "output", which waits for the stream unit
+    assert origin.counted_at == ("stream", "beside")
     assert origin.single_outputs == {"output", "beside"}
     assert not origin.is_counted
 

@@ -1,4 +1,4 @@
-"""What of a graph can be elsewhere, what cannot, and what is said of that."""
+"""Tests of the parts of a graph that can run elsewhere, and of the messages about other parts."""
 
 from dataclasses import replace
 
@@ -30,7 +30,7 @@ UNITS = [
 
 
 def graph_of(edges, **placed):
-    """A graph of nodes named after their units (``plain``, ``plain_2``), some of them placed."""
+    """Returns a graph of nodes named after their units (``plain``, ``plain_2``), some placed."""
     names = dict.fromkeys(
         end.partition(":")[0].strip() for edge in edges.split(";") for end in edge.split("->")
     )

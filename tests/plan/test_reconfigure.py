@@ -1,4 +1,4 @@
-"""What of a plan can be changed while it runs, and what is said of the rest."""
+"""Tests of the changes to a running plan, and of the messages about impossible changes."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Flows that have done something known."""
+"""Flows with a known history."""
 
 import contextlib
 
@@ -20,7 +20,7 @@ def odd(value: int):
 
 
 def used_flow(ok=4, failed=2):
-    """A flow that has answered so many requests, and has stopped."""
+    """Returns a flow that has answered so many requests, and has stopped."""
     with modelflow.Flow(GRAPH, units=[odd]) as flow:
         for value in [0] * ok + [1] * failed:
             with contextlib.suppress(FlowUnitError):

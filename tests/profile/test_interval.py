@@ -87,14 +87,14 @@ def test_two_pictures_of_one_moment_have_no_rates():
 
 @pytest.mark.parametrize("inside", [1, 4, 9])
 def test_littles_law_holds_of_a_load_that_stays_the_same(inside):
-    """What is under way is the rate times the latency (John Little, Oper. Res. 9, 1961)."""
+    """Tests Little's law: rows in progress are rate times latency (Oper. Res. 9, 1961)."""
     clock, took, times = FakeClock(), [0.25, 0.5, 1.25], 60
     graph = graph_of(
         {"input": "input", "a": per_item(abs), "output": "output"}, ["input -> a", "a -> output"]
     )
     with Running(graph, clock=clock, is_inline=True) as flow:
         sessions = deque(flow.session() for _ in range(inside))
-        for step in range(inside):  # till those are gone that have all begun at once
+        for step in range(inside):  # until the requests that began at the same time have ended
             clock.advance(took[step % 3])
             turn(sessions, flow)
         before = flow.scheduler.statistics()
@@ -111,6 +111,6 @@ def test_littles_law_holds_of_a_load_that_stays_the_same(inside):
 
 
 def turn(sessions, flow):
-    """Has the oldest request answered, and begins another."""
+    """Makes the oldest request end, and begins another."""
     assert sessions.popleft().exchange({"input": (1,)}, None)
     sessions.append(flow.session())

@@ -1,4 +1,4 @@
-"""The process and the machine around a flow."""
+"""Tests of the statistics of the process and the machine."""
 
 import threading
 import time

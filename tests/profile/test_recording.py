@@ -29,7 +29,7 @@ def events(path):
 
 
 def rich_graph():
-    """Two fused nodes, a stream of parts, a loop, a unit in a process of its own."""
+    """Returns a graph with two fused nodes, a stream of parts, a loop, and a process unit."""
 
     def odd_fails(value):
         if value % 2:
@@ -73,7 +73,8 @@ def rich_graph():
 def test_perfetto_finds_every_call_and_every_step_of_a_sampled_request(tmp_path):
     trace = tmp_path / "trace.json.gz"
     flow = modelflow.Flow(rich_graph())
-    # It goes on until the flow has stopped: what was cancelled may be worked on till then.
+    # The recording goes on until the flow has stopped, because cancelled rows may be in progress
+    # until then.
     with flow.record(trace, requests=2, every=1) as recording, flow:
         answers, failures = [], 0
         for value in range(6):
@@ -83,7 +84,7 @@ def test_perfetto_finds_every_call_and_every_step_of_a_sampled_request(tmp_path)
                 failures += 1
         stream = flow.create_stream_io()
         stream.send("input", 2)
-        while flow.stats()["expand"].batches < 7:  # it has come that far
+        while flow.stats()["expand"].batches < 7:  # the flow has reached this point
             pass
         stream.cancel()
         with pytest.raises(Cancelled):

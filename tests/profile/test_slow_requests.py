@@ -1,4 +1,4 @@
-"""The slowest requests of each second."""
+"""Tests of the slowest requests of each second."""
 
 from hypothesis import given
 from hypothesis import strategies as st

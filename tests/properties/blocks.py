@@ -1,7 +1,7 @@
-"""The blocks that drawn graphs are made of, where a row stays a row of its stream.
+"""The blocks of drawn graphs, in which a row stays a row of its stream.
 
-A block can add its nodes to a graph, and can say, without any of the runtime's code, what becomes
-of a session's *tokens*: its rows and ends, in order.
+A block can add its nodes to a graph. It can also compute, without the runtime's code, the results
+of a session's *tokens* (its rows and ends, in order).
 """
 
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ class Map:
     fails: int
     is_visible: bool
     settings: dict[str, Any]
-    writes: str = ""  # to the meta of what it is given ("input"), or gives ("output")
+    writes: str = ""  # the meta that the unit changes: of its "input" or of its "output"
     name: str = ""
 
     def build(self, drawing, sources):
@@ -74,7 +74,7 @@ class Chain:
 
 @dataclass
 class Join:
-    """Two ways that carry the same streams end in one node."""
+    """Two paths with the same streams that end in one node."""
 
     settings: dict[str, Any]
     name: str = ""
@@ -120,7 +120,7 @@ class Fork:
 
 @dataclass
 class Split:
-    """A unit with two outputs, whose ways meet."""
+    """A unit with two outputs, whose paths meet."""
 
     is_passing: bool
     left: Chain
@@ -145,7 +145,7 @@ class Split:
 
 @dataclass
 class Branch:
-    """A condition whose branches meet; the last one is left out where ``is_partial``."""
+    """A condition whose branches meet; ``is_partial`` omits the last branch."""
 
     branches: list[Any]
     fails: int
@@ -176,7 +176,7 @@ class Branch:
         return low(value) % len(self.branches)
 
     def _routed(self, row):
-        """The row as it goes on, and the branch that it takes."""
+        """Returns the row after the condition, and the number of its branch."""
         row = row.at(self.name)
         if not row.is_bad:
             routed = row.become(self.name, self.port)
@@ -207,7 +207,7 @@ class Branch:
 
 @dataclass
 class Loop:
-    """Goes round ``value % 3`` times; the way round keeps the digits in which it counts."""
+    """Goes round ``value % 3`` times; the body keeps the digits that count the rounds."""
 
     level: int
     body: Chain
@@ -262,7 +262,8 @@ class Tap:
             spec = spec_of(
                 lambda: SinkUnit(self), outputs=(), name="sink", kind=Normal(is_per_stream=True)
             )
-            # One thread, and no batch that is tried again: what it notes is in order, and once.
+            # One thread, and no batch that is tried again: then each row is recorded once, and in
+            # order.
             settings = {**self.settings, "threads": 1, "batch_size": 1}
             self.name = drawing.add(spec, settings, {"in": sources})
         return sources

@@ -1,4 +1,4 @@
-"""Those who use a session of a drawn graph: they send, read, cancel, on threads of their own."""
+"""Clients of a session of a drawn graph, which send, read and cancel on their own threads."""
 
 import threading
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from modelflow.errors import Cancelled, EndOfStream, StreamClosed
 from tests.properties.tokens import plain
 
-LONG = 30.0  # seconds until what hangs is given up
+LONG = 30.0  # seconds until a hanging thread is given up
 
 FAR = 3600.0  # seconds
 PAST = -1.0
@@ -14,22 +14,22 @@ PAST = -1.0
 
 @dataclass(frozen=True)
 class Usage:
-    """How a session is used: what is sent at which place, when it is cancelled, how it is read."""
+    """The use of a session: deadlines by place, the time of cancellation, the way to read."""
 
     late: frozenset[int] = frozenset()
     far: frozenset[int] = frozenset()
     cancel_after: int | None = None
-    reads: str = "waiting"  # or "called": by callbacks; "raising": by callbacks that raise
+    reads: str = "waiting"  # or "called" (by callbacks), or "raising" (by callbacks that raise)
 
     def deadline(self, place):
         return PAST if place in self.late else FAR if place in self.far else None
 
 
 class Client:
-    """Uses one session from threads: one sends, one reads each output, unless callbacks do.
+    """Uses a session from threads: one thread sends, and a thread or callbacks read each output.
 
-    ``columns``: what to send, by input; None: a source does. ``on_sent``: called with the count of
-    rows that were sent, before each of them and behind the last.
+    ``columns``: the values to send, by input, or None if a source sends. ``on_sent`` is called with
+    the number of sent rows, before each row and after the last.
     """
 
     def __init__(self, stream, columns, usage, on_sent=lambda count: None):
@@ -39,7 +39,7 @@ class Client:
         self.on_sent = on_sent
         self.outputs = {name: [] for name in stream.outputs}
         self.failures = []
-        self.is_cut_off = False  # the flow has ended before the session did
+        self.is_cut_off = False  # whether the flow ended before the session
         self._has_ended = {name: threading.Event() for name in stream.outputs}
         jobs = [lambda name=name: self.read(name) for name in self.outputs]
         if columns is not None:
@@ -106,7 +106,7 @@ class Client:
             self._has_ended[name].set()
 
     def _called(self, name):
-        """Takes what is there, and asks to be called when there is more."""
+        """Takes the available results, and registers a callback for more."""
         try:
             self._take_all(name, 0)
         except TimeoutError:
@@ -116,7 +116,7 @@ class Client:
                 results.on_ready(lambda: 1 / 0)
         except (Cancelled, StreamClosed):
             self._has_ended[name].set()
-            raise  # where it is called: logged; where it reads first: noted
+            raise  # an exception in a callback is logged, and in the first read recorded
 
     # -- the end --------------------------------------------------------------------------------
 
@@ -127,7 +127,7 @@ class Client:
         assert self.stream.wait(LONG), "the session has not ended"
 
     def check(self, expected):
-        """Compares what came out; where the flow has ended before, that is the beginning of it."""
+        """Compares the results; if the flow ended early, the beginning of the results."""
         count = self.stream._session.progress.error_count
         found = self.outputs, self._sinks(expected), count
         if not self.is_cut_off:

@@ -1,4 +1,4 @@
-"""As for the tests of the runtime: locks are taken in their order."""
+"""Checks, as in the tests of the runtime, that threads take locks in the declared order."""
 
 from tests.runtime.conftest import lock_violations
 

@@ -1,4 +1,4 @@
-"""A graph while it is put together."""
+"""A graph under construction."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +13,7 @@ class Drawing:
     count: int = 0
 
     def add(self, spec, settings, feeds):
-        """Adds a node; ``feeds``: input port -> the endpoints that feed it. Returns its name."""
+        """Adds a node and returns its name; ``feeds`` maps input ports to endpoints."""
         name = f"n{self.count}"
         self.count += 1
         self.nodes[name] = (spec, settings)

@@ -1,13 +1,13 @@
-"""What the statistics of a flow that is over must keep, whatever ran in it."""
+"""The invariants of the statistics of a finished flow."""
 
 __all__ = ["check_figures"]
 
-# The clocks are read one after the other: so many seconds a worker may be missing, or too many.
+# The clocks are read one after the other, so a worker's sum may differ by this many seconds.
 SLACK = 0.005
 
 
 def check_figures(scheduler):
-    """Checks the sums of every node, and those of its requests."""
+    """Checks the sums of every node, and of the requests."""
     stats = scheduler.statistics()
     assert stats.in_flight == 0
     assert set(stats.requests) <= {"ok", "failed", "expired", "cancelled", "rejected"}
@@ -23,7 +23,7 @@ def check_figures(scheduler):
             name,
             node.service,
             node.batch_sizes,
-        )  # short ones count for sixteen
+        )  # a sampled short call counts for sixteen
         assert sum(node.failures.values()) == node.errors, (name, node.failures, node.errors)
         assert node.errors <= node.buffers, name
         if node.closed:

@@ -1,4 +1,4 @@
-"""Has neighbours of a drawn graph run as one stage: by name wherever that may be, or unasked."""
+"""Fuses neighbours of a drawn graph into one stage, by name wherever possible, or unasked."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ from modelflow.plan import make_plan
 from modelflow.unit.kind import Normal
 from tests.runtime.graphs import graph_of
 
-# The attributes that must be the same all along a chain.
+# The attributes that must be equal along a chain.
 _SHARED = ("threads", "batch_size")
 _OF_THE_GRAPH = {"batch_size": 3, "queue_size": 4, "inherited": frozenset({"queue_size"})}
 
@@ -22,9 +22,9 @@ def fuse_wherever(nodes, edges):
 
 
 def without_own(node):
-    """Returns the node with the sizes of the graph, so that the plan may fuse it unasked.
+    """Returns the node with the graph's default sizes, with which the plan may fuse the node.
 
-    A node with a ``split_size`` keeps what was drawn for it, and so a stage of its own.
+    A node with a ``split_size`` keeps its drawn settings, and so a stage of its own.
     """
     if not isinstance(node, tuple):
         return node
@@ -39,10 +39,10 @@ def without_own(node):
 def _tried(nodes, edges, first, second):
     (one, before), (other, after) = nodes[first], nodes[second]
     if "fuse" in after:
-        return nodes  # it is the end of a chain, or has been tried as its beginning
+        return nodes  # the node is the end of a chain, or has been tried as the beginning
     name = before.get("fuse", first)
     visible = {key: after[key] for key in after if key == "is_exception_visible"}
-    # What a sink notes is in order, and once: that its own settings say.
+    # A sink must record each row once and in order, which its own settings ensure.
     leading = before if other.outputs else after
     shared = {key: leading[key] for key in _SHARED if key in leading}
     fused = {

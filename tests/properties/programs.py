@@ -1,4 +1,4 @@
-"""Whole drawn graphs: inputs, a chain, sources; and how hypothesis draws them."""
+"""Whole drawn graphs (inputs, a chain, sources), and hypothesis' strategies for them."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,7 +28,7 @@ class Source:
         self.block.build(drawing, [self.name])
 
     def expected(self, count=None):
-        """What its session gives; ``count``: it was ended after so many rows."""
+        """Returns the results of the source's session; ``count`` limits the rows."""
         values = range(self.count if count is None else count)
         return expected_of(
             self.block, [Row((), place, value) for place, value in enumerate(values)]
@@ -36,7 +36,7 @@ class Source:
 
 
 def expected_of(block, rows):
-    """What a session gives that begins with ``rows``."""
+    """Returns the results of a session that begins with ``rows``."""
     expected = Expected()
     block.run([*rows, End(())], expected)
     return expected
@@ -44,14 +44,14 @@ def expected_of(block, rows):
 
 @dataclass
 class Program:
-    """A whole graph: its inputs, joined in turn, the block behind them, and its sources."""
+    """A whole graph: its inputs, joined in sequence, the block behind them, and its sources."""
 
     inputs: int
     block: Chain
     max_in_flight: int | None
     sources: list[Any] = field(default_factory=list)
     fuse: str = "off"
-    """What becomes one stage: "named" neighbours, those that nobody has named ("auto"), none."""
+    """The neighbours that become one stage: "named", unnamed ("auto"), or none ("off")."""
 
     def __post_init__(self):
         self.joins = [Join({}) for _ in range(self.inputs - 1)]
@@ -75,11 +75,11 @@ class Program:
         return graph_of(nodes, edges, max_in_flight=self.max_in_flight, fuse=self.fuse)
 
     def columns(self, values):
-        """What to send to each input for the rows ``values``."""
+        """Returns the values to send to each input for the rows ``values``."""
         return {f"in{n}": [v + n for v in values] for n in range(self.inputs)}
 
     def expected(self, values, late=()):
-        """What a session gives to which ``values`` were sent, the places ``late`` too late.
+        """Returns the results of a session for ``values``, with the places ``late`` too late.
 
         Call `graph` before.
         """
@@ -105,7 +105,7 @@ def _settings(draw):
     }
 
 
-# Of normal units: sessions take turns.
+# For normal units, whose sessions alternate.
 _split = st.sampled_from([{}, {}, {"split_size": 1}])
 _fails = st.sampled_from([0, 0, 0, 5, 11])
 _writes = st.sampled_from(["", "input", "output"])
@@ -113,7 +113,7 @@ _writes = st.sampled_from(["", "input", "output"])
 
 @st.composite
 def _chain(draw, size, depth, loops, *, is_free):
-    """Draws a chain of blocks. ``is_free``: what comes out need not match what goes in."""
+    """Draws a chain of blocks; with ``is_free``, the output need not match the input."""
     count = draw(st.integers(0, min(3, size)))
     return Chain([draw(_block(size - 1, depth, loops, is_free=is_free)) for _ in range(count)])
 

@@ -1,4 +1,4 @@
-"""Drawn graphs as they can be sent to another process: as what a file says, and units beside it."""
+"""Drawn graphs in a form for another process: as the content of a file, with units."""
 
 from dataclasses import replace
 

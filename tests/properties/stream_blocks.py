@@ -1,4 +1,4 @@
-"""The blocks that work on whole streams: they make streams, end them, or keep a state by stream."""
+"""The blocks that work on whole streams: they make or end streams, or keep a state per stream."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -88,7 +88,7 @@ def agreed(metas):
 
 
 def arrived(node, row):
-    """What a stream unit is given: one that is late there goes on without its deadline."""
+    """Returns the row as received by a stream unit: a late row goes on without its deadline."""
     given = row.at(node)
     return given if given is row else replace(given, is_late=False)
 

@@ -35,7 +35,7 @@ usages = st.builds(
 
 @pytest.fixture(autouse=True, scope="module")
 def quiet():
-    """Keeps what callbacks raise on purpose out of the log."""
+    """Keeps the intended exceptions of callbacks out of the log."""
     logger = logging.getLogger("modelflow")
     before = logger.level
     logger.setLevel(logging.CRITICAL)
@@ -44,7 +44,7 @@ def quiet():
 
 
 def source_streams(flow):
-    """The sessions of the sources, in the order of the graph."""
+    """Returns the sessions of the sources, in the order of the graph."""
     return [
         StreamIO(flow.scheduler, session, is_owner=False)
         for session in flow.scheduler.sources.values()
@@ -52,7 +52,7 @@ def source_streams(flow):
 
 
 def nothing_is_left(flow):
-    """Checks that a flow whose sessions are over keeps nothing of them."""
+    """Checks that a flow keeps nothing of finished sessions."""
     assert flow.scheduler.count_held() == {}
     check_figures(flow.scheduler)
     in_flight = flow.scheduler._wiring._in_flight
@@ -60,7 +60,7 @@ def nothing_is_left(flow):
 
 
 def run_with_threads(program, rows, uses, tap=None):
-    """Runs the sessions side by side, and compares those that were not cancelled."""
+    """Runs the sessions at the same time, and compares the sessions that were not cancelled."""
     with Running(program.graph(), stop_timeout=LONG, tap=tap) as flow:
         clients = [
             Client(flow.session(), program.columns(values), usage)
@@ -81,9 +81,9 @@ def run_with_threads(program, rows, uses, tap=None):
 
 
 def run_until_stopped(program, rows, uses, moment, drain):
-    """Stops the flow when the first session has sent ``moment`` rows; nobody hangs, all is right.
+    """Stops the flow when the first session has sent ``moment`` rows, and checks the results.
 
-    Where the flow drains, everything that was sent comes out.
+    If the flow drains, every sent row must come out.
     """
     is_time = threading.Event()
 
@@ -118,14 +118,14 @@ def run_until_stopped(program, rows, uses, moment, drain):
 
 
 def check_stopped(client, expected, drain):
-    """Checks a session that a stop has ended; a sender may find it closed in any case."""
+    """Checks a session that a stop has ended; a sender may find the session closed in any case."""
     client.is_cut_off = client.stream._session.is_cancelled
     assert not (drain and client.is_cut_off)
     client.check(expected)
 
 
 def run_inline(program, rows, uses):
-    """Runs the sessions one after the other on this thread; nothing may be left of them."""
+    """Runs the sessions in sequence on this thread; afterwards nothing of them may remain."""
     with Running(program.graph(), is_inline=True) as flow:
         for stream, source in zip(source_streams(flow), program.sources, strict=True):
             client = Client(stream, None, Usage())
@@ -189,7 +189,7 @@ def branch(*branches):
     return Branch(list(branches), 0, False, False, ONE)
 
 
-# What the tests above have found, each with the smallest graph that shows it.
+# Bugs that the tests above have found, each with the smallest graph that shows the bug.
 FOUND = {
     "a stream unit that is shown errors passes one on in a later call": Program(
         1,

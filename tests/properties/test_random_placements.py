@@ -1,4 +1,4 @@
-"""Random graphs with parts of them placed elsewhere give what they give on one machine."""
+"""Tests that random graphs with placed parts give the same results as on one machine."""
 
 from dataclasses import replace
 
@@ -17,12 +17,12 @@ from tests.properties.sent import sent
 from tests.properties.test_random_graphs import any_graph, quiet, run_with_threads, usages
 from tests.remote.local_replica import LocalEngine, placed_here
 
-__all__ = ["quiet"]  # keeps what callbacks raise on purpose out of the log
+__all__ = ["quiet"]  # keeps the intended exceptions of callbacks out of the log
 
 
 @st.composite
 def placements(draw, graph):
-    """Which nodes are placed where: single ones, and all that lies between two."""
+    """Draws the placements of nodes: single nodes, and all nodes between two."""
     names = [node.name for node in graph.nodes.values() if node.role is Role.FLOWUNIT]
     found = {}
     if not names:
@@ -38,7 +38,7 @@ def placements(draw, graph):
 
 
 def with_placements(graph, found, terms):
-    """The graph with nodes placed; nothing of it is fused across a cut."""
+    """Returns the graph with placed nodes, in which no stage crosses a cut."""
     nodes = {
         name: replace(node, settings=replace(node.settings, placement=found.get(name, ""), fuse=""))
         for name, node in graph.nodes.items()
@@ -48,7 +48,7 @@ def with_placements(graph, found, terms):
 
 
 class Placed:
-    """A program whose graph has its parts elsewhere."""
+    """A program whose graph has parts in replicas."""
 
     def __init__(self, program, front):
         self._program = program
@@ -62,7 +62,7 @@ class Placed:
 
 
 def run_far(program, rows, data, engine):
-    """Draws placements of a program, and runs it with them where they may be so."""
+    """Draws placements of a program, and runs the program with them if they are legal."""
     graph = program.graph()
     found = data.draw(placements(graph))
     placed_graph = with_placements(graph, found, lambda name: PlacementConfig(name, in_flight=2))
@@ -74,7 +74,7 @@ def run_far(program, rows, data, engine):
 
 
 def is_legal(graph):
-    """Tells whether what is placed can be cut out; where not, that is said of nodes."""
+    """Returns whether the placed nodes can be cut out; otherwise the error must name nodes."""
     try:
         placed_here(graph)
     except GraphError as error:
@@ -112,7 +112,7 @@ def test_any_graph_that_replicas_run_whole_gives_what_it_gives_here(program, row
     replicas, in_flight = data.draw(st.integers(1, 2)), data.draw(st.integers(1, 3))
     terms = PlacementConfig("whole", (replicas, replicas), in_flight=in_flight)
     front = placed(config, LocalEngine(), units=units, default=terms)
-    # What is too late is in error before it crosses: by another name.
+    # Late rows are in error before they cross, and name another node.
     uses = [replace(data.draw(usages), late=frozenset()) for _ in rows]
     run_with_threads(Placed(program, front), rows, uses)
 

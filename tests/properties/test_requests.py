@@ -1,4 +1,4 @@
-"""Requests through random graphs of normal units: each is told once, of its own answer."""
+"""Tests of requests through random graphs of normal units: one notification each."""
 
 import threading
 from collections import Counter
@@ -32,7 +32,7 @@ def swallow(number: int):
 
 
 def expected(number, steps):
-    """What comes out of so many steps; None: an error."""
+    """Returns the result of so many steps, or None for an error."""
     for _ in range(steps):
         if number % 7 == 3:
             return None
@@ -42,7 +42,7 @@ def expected(number, steps):
 
 @st.composite
 def graphs(draw):
-    """A graph's text; how many steps lie before each output."""
+    """Draws a graph's text, and the number of steps before each output."""
     count = draw(st.integers(1, 3))
     lines, outputs = ["input [type=input]"], {}
     before = "input"
@@ -64,7 +64,7 @@ def graphs(draw):
 
 
 class Told:
-    """Who is told of what."""
+    """Counts the notifications of each request."""
 
     def __init__(self):
         self.counts = Counter()
@@ -82,7 +82,7 @@ class Told:
 
 
 def submit_all(flow, group):
-    """Submits requests, waiting for room; returns those that the flow did not take any more."""
+    """Submits requests, waiting for room; returns the requests that a stopping flow rejected."""
     room = threading.Event()
     while group:
         room.clear()

@@ -1,4 +1,4 @@
-"""The runtime's promises, over settings that hypothesis chooses."""
+"""Tests of the runtime's guarantees, over settings that hypothesis chooses."""
 
 import threading
 
@@ -49,7 +49,7 @@ def diamond(first, left, right, join):
 
 
 def sent_and_received(flow, count, sessions=1):
-    """Sends ``count`` numbers in each of some sessions, all at once; returns what came out."""
+    """Sends ``count`` numbers in each of several concurrent sessions; returns the results."""
     got = {}
 
     def use(number):
@@ -156,7 +156,8 @@ def test_a_slow_end_holds_send_back_so_that_memory_is_bounded(first, left, right
                 sent += 1
         except TimeoutError:
             pass
-        # Each node holds its queue, and for each worker a batch in hand and one overshooting.
+        # Each node holds its queue, and for each worker a batch in its call and one batch beyond
+        # the bound.
         bound = 4 + sum(
             s["queue_size"] * 2 + 3 * s["threads"] * s["batch_size"]
             for s in (first, left, left, join)

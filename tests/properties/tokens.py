@@ -1,4 +1,4 @@
-"""What flows through a drawn graph, in the interpreter's terms: rows and ends, in order."""
+"""The data in a drawn graph, in the interpreter's terms: rows and ends, in order."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -14,12 +14,12 @@ LATE = "its deadline passed before the unit was called"
 
 
 class UnitError(ValueError):
-    """What the units of these graphs raise."""
+    """The exception of the units of these graphs."""
 
 
 @dataclass(frozen=True)
 class Bad:
-    """An error, by the node that it stems from and its text."""
+    """An error with the name of its node, and its text."""
 
     node: str
     text: str
@@ -27,7 +27,7 @@ class Bad:
 
 @dataclass(frozen=True)
 class Row:
-    """A buffer at its place; ``is_late``: its deadline has passed when it is sent."""
+    """A buffer at its place; ``is_late`` means that its deadline had passed before the send."""
 
     stream: tuple[Any, ...]
     position: int
@@ -40,11 +40,11 @@ class Row:
         return isinstance(self.value, Bad)
 
     def at(self, node):
-        """What ``node`` is given: an error where the row is late."""
+        """Returns the input of ``node``: an error if the row is late."""
         return replace(self, value=Bad(node, LATE)) if self.is_late and not self.is_bad else self
 
     def become(self, node, function):
-        """The row with ``function`` of its value, or with the error that it raises."""
+        """Returns the row with ``function`` of its value, or with the raised error."""
         try:
             return replace(self, value=function(self.value))
         except UnitError as error:
@@ -58,7 +58,7 @@ class End:
 
 @dataclass
 class Expected:
-    """What one session gives: per output and per sink its values, and how many errors end."""
+    """The results of a session: values per output and per sink, and the count of errors."""
 
     outputs: dict[str, Any] = field(default_factory=dict)
     sinks: dict[str, Any] = field(default_factory=dict)
@@ -70,12 +70,12 @@ def low(value):
 
 
 def kept(value, new):
-    """``new`` with the loops' digits of ``value``."""
+    """Returns ``new`` with the loops' digits of ``value``."""
     return value - value % DIGIT + new % LOW
 
 
 def fails_on(value, fails):
-    """Raises `UnitError` for some values; ``fails``: 0: never, else where value % fails == 1."""
+    """Raises `UnitError` for some values: never with ``fails`` 0, else where value % fails == 1."""
     if fails and low(value) % fails == 1:
         text = f"fails on {low(value)}"
         raise UnitError(text)
@@ -86,15 +86,15 @@ def depth_of(stream):
 
 
 def plain(buffer: Buffer):
-    """What a buffer that came out is in the interpreter's terms."""
+    """Returns a result buffer in the interpreter's terms."""
     if buffer.error is None:
         return buffer.data, buffer.meta
     error = buffer.error
-    if error.__cause__ is None:  # it comes from elsewhere: as its text alone
+    if error.__cause__ is None:  # an error from another process has only its text
         return Bad(error.node, error.message.partition(": ")[2])
     return Bad(error.node, str(error.__cause__))
 
 
 def plain_row(row):
-    """The same of a row."""
+    """Returns the same form of a row."""
     return row.value if row.is_bad else (row.value, dict(row.meta))

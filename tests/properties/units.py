@@ -1,4 +1,4 @@
-"""The units of the drawn graphs; what they compute their blocks say."""
+"""The units of the drawn graphs, with the computations of their blocks."""
 
 from collections import deque
 
@@ -8,7 +8,7 @@ from tests.properties.tokens import LOW, kept, low
 
 
 class MapUnit(FlowUnit):
-    """Maps values; writes to the meta of what it is given, or of what it gives, or of neither."""
+    """Maps values; writes to the meta of its input, of its output, or of neither."""
 
     def __init__(self, block):
         self.block = block
@@ -98,7 +98,7 @@ class LoopUnit(FlowUnit):
 
 
 class DelayUnit(FlowUnit):
-    """Keeps the count and a running sum, and gives each value ``delay`` values later."""
+    """Counts and sums its values, and emits each value ``delay`` values later."""
 
     def __init__(self, block):
         self.block = block
@@ -112,7 +112,7 @@ class DelayUnit(FlowUnit):
 
 
 class RepeatUnit(FlowUnit):
-    """Drops and multiplies, and tells the sum at the end."""
+    """Drops and multiplies values, and emits their sum at the end."""
 
     def process(self, ctx):
         for buffer in ctx.input():
@@ -124,7 +124,7 @@ class RepeatUnit(FlowUnit):
 
 
 class EventUnit(FlowUnit):
-    """Drops and multiplies, a value a call: each call sends the event that brings the next."""
+    """Drops and multiplies values, one a call: each call sends the event for the next."""
 
     def __init__(self, block):
         self.block = block
@@ -138,7 +138,7 @@ class EventUnit(FlowUnit):
             ctx.state["is_called"] = False
             ctx.emit([waiting.popleft()])
         if waiting and not ctx.state.get("is_called"):
-            # A flow that drains delays nothing any more; one that is cut off takes no event at all.
+            # A draining flow has no delays, and a flow that is cut off accepts no event.
             is_called = ctx.send_event(delay=self.block.delay) or ctx.send_event()
             ctx.state["is_called"] = is_called
 
@@ -153,7 +153,7 @@ class SinkUnit(FlowUnit):
 
 
 class SourceUnit(FlowUnit):
-    """Gives the numbers from 0, a few a call."""
+    """Emits the numbers from 0, a few each call."""
 
     def __init__(self, count):
         self.count = count

@@ -1,4 +1,4 @@
-"""A cluster of three machines that are none: three raylets of this one, each with its own store."""
+"""A cluster of three simulated machines: three raylets of this machine, each with its own store."""
 
 import contextlib
 
@@ -9,7 +9,7 @@ STORE = 100 << 20  # bytes
 
 @pytest.fixture(scope="package")
 def machines():
-    """The cluster, to which machines may be added; the first one is the head."""
+    """Yields the cluster, to which tests may add machines; the first machine is the head."""
     pytest.importorskip("ray")
     with begun("127.0.0.2") as made:
         for place in (3, 4):
@@ -19,7 +19,7 @@ def machines():
 
 @contextlib.contextmanager
 def begun(address):
-    """A cluster of one machine."""
+    """Yields a cluster of one machine."""
     from ray.cluster_utils import Cluster
 
     with pytest.MonkeyPatch.context() as patch:
@@ -38,7 +38,7 @@ def begun(address):
 
 
 def add(machines, address, **resources):
-    """Adds a machine, on which what asks for its resources may run, and nothing else."""
+    """Adds a machine that runs only actors which ask for its resources."""
     return machines.add_node(
         num_cpus=2,
         resources=resources,
@@ -49,7 +49,7 @@ def add(machines, address, **resources):
 
 @pytest.fixture(scope="package")
 def cluster(machines):
-    """The same, as modelflow sees it."""
+    """Yields the same cluster, as modelflow's connection."""
     from modelflow.remote.ray import connected
 
     with connected(machines.address) as found:

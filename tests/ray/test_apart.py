@@ -1,4 +1,4 @@
-"""Servers that are to be on machines of their own, on a cluster that is none."""
+"""Tests of servers that must run on different machines, on a simulated cluster."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""Ray's client in a process of its own: what its end means, and what it does not."""
+"""Tests of Ray's client in a separate process, and of the effects of the client's end."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ from tests.serve.processes.server_processes import wait_until_ended
 
 
 def process_of(cluster):
-    """The number of the client's process."""
+    """Returns the id of the client's process."""
     return cluster._client.ask("process")
 
 
@@ -86,7 +86,7 @@ def test_it_outlives_the_thread_that_asked_first(machines):
 
 @pytest.fixture
 def silent():
-    """The address of somebody who says nothing."""
+    """Yields the address of a server that never answers."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         yield "127.0.0.1:{1}".format(*listening.getsockname())
 

@@ -1,4 +1,4 @@
-"""Far nodes on a cluster: what is killed, lost or cannot be costs no row more than it must."""
+"""Tests of remote nodes on a cluster: kills, losses and refusals cost as few rows as possible."""
 
 import contextlib
 import json
@@ -76,14 +76,14 @@ def text_of(*, replicas="1", resources="far=1", timeout=60_000):
 
 
 def process_of(engine, place=0):
-    """The number of the process of a replica, and its machine."""
+    """Returns the id of a replica's process, and its machine."""
     (pool,) = engine._pools
     slot = list(pool._slots.values())[place]
     return number_of(slot.replica)
 
 
 def number_of(replica):
-    """The number of the process of a replica."""
+    """Returns the id of a replica's process."""
     return replica._actor.call("figures", timeout=60)["process"]
 
 
@@ -190,7 +190,7 @@ def test_a_lost_machine_costs_no_row_where_another_one_is_left(machines, cluster
 
 @pytest.fixture
 def soon_alone(monkeypatch):
-    """Has actors that several may use end soon when nobody does."""
+    """Makes shared actors end soon after their last user."""
     monkeypatch.setattr("modelflow.remote.ray.engine._ALONE", 0.5)
 
 
@@ -227,14 +227,14 @@ def test_the_actors_outlive_the_engine_that_made_them(cluster, soon_alone):
 def test_a_shared_actor_that_has_just_ended_is_made_anew(cluster, soon_alone):
     with Flow(placed(text_of(), RayEngine(cluster, "shared"))) as flow:
         assert flow.infer(1).data == 2
-    for _ in range(3):  # at whatever moment
+    for _ in range(3):  # at any moment
         with Flow(placed(text_of(), RayEngine(cluster, "shared"))) as flow:
             assert flow.infer(1).data == 2
     see_none(cluster)
 
 
 def made(cluster, **resources):
-    """A replica of a shared engine whose actor was made, and not opened."""
+    """Returns a replica of a shared engine whose actor was made but not opened."""
     placement = PlacementConfig("far", resources=resources)
     replica = RayEngine(cluster, "shared").replica(placement, [PART], 0)
     replica._actor = replica._make_actor()
@@ -277,7 +277,7 @@ def test_who_finds_an_actor_that_is_about_to_end_has_another_one(cluster, soon_a
 
     def find(seconds):
         actor = found(seconds)
-        if not ended:  # between being found and being asked
+        if not ended:  # between the lookup and the request
             ended.append(actor.call("figures")["process"])
             actor.kill()
         return actor
@@ -297,10 +297,10 @@ def test_who_connects_too_late_to_an_actor_of_its_own_has_another_one(
     connected, ended = maker._channels_to, []
 
     def connect_late(door):
-        if not ended:  # as when nobody connects within `_ALONE` seconds
+        if not ended:  # as if no user connects within `_ALONE` seconds
             maker._actor.kill()
             ended.append(door.process)
-            wait_until_ended([door.process])  # Ray calls it dead a little before
+            wait_until_ended([door.process])  # Ray reports the death a little earlier
         return connected(door)
 
     monkeypatch.setattr(maker, "_channels_to", connect_late)
@@ -504,7 +504,7 @@ def test_a_plan_says_what_crosses_and_a_status_what_is_there(machines, cluster, 
 
 
 def test_a_status_names_the_replicas_that_wait_for_room(machines, cluster):
-    text = text_of(replicas="3", resources="far=2")  # and there is room for two
+    text = text_of(replicas="3", resources="far=2")  # and the resource is enough for two
     flow = Flow(placed(text, RayEngine(cluster)))
 
     def start():

@@ -1,4 +1,4 @@
-"""What a machine of another version answers, at the first try."""
+"""Tests of the first answer from a machine with another version."""
 
 import pickle
 import sys

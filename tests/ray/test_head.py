@@ -1,4 +1,4 @@
-"""A cluster whose head ends: what does not need Ray any more goes on."""
+"""Tests that parts without need of Ray go on when the cluster's head ends."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ LOCAL = """digraph local {
 
 @pytest.fixture
 def alone():
-    """A cluster of one machine whose head may be killed."""
+    """Yields a cluster of one machine whose head may be killed."""
     pytest.importorskip("ray")
     with begun("127.0.0.8") as made:
         yield made
@@ -44,4 +44,5 @@ def test_a_server_goes_on_without_the_head_and_says_so_of_what_needs_it(alone, f
             assert answer.code == 503
         assert ask(address, "local", 7) == 7
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 143  # 1: the replica that starts anew was waited for too long
+        # 1 would mean that the wait for the restarting replica took too long
+        assert process.wait(60) == 143

@@ -1,4 +1,4 @@
-"""Servers on a cluster, with clients: replaced under load, each on a machine of its own."""
+"""Tests of servers on a cluster, with clients: replaced under load, each on its own machine."""
 
 import http.client
 import itertools
@@ -19,7 +19,7 @@ LONG = 60
 
 
 class Balanced(threading.Thread):
-    """Asks one server after the other, over connections that it keeps; goes on where none is."""
+    """Calls several servers in rotation over kept connections; skips unreachable servers."""
 
     def __init__(self, addresses):
         super().__init__(name="client")
@@ -41,7 +41,7 @@ class Balanced(threading.Thread):
                 if connection is None or connection.sock is None:
                     connection = open_[address] = http.client.HTTPConnection(address, timeout=LONG)
                     connection.connect()
-            except ConnectionRefusedError:  # it was accepted by nobody
+            except ConnectionRefusedError:  # no server accepted the connection
                 open_.pop(address, None)
                 continue
             try:
@@ -75,7 +75,7 @@ def archive(tmp_path):
 
 
 def id_of_a_failure(address):
-    """What a client is told of what fails inside."""
+    """Returns the id that a client gets for an internal error."""
     connection = http.client.HTTPConnection(address, timeout=LONG)
     connection.request("POST", "/v1/models/m:predict", json.dumps({"instances": ["no number"]}))
     answer = connection.getresponse()
@@ -91,7 +91,7 @@ def status_of(machines):
 
 
 def folders_of(status):
-    """Where two servers have what was sent to their machines."""
+    """Returns the folders in which two servers have the files sent to their machines."""
     served = re.findall(r"process (\d+)\): serves at", status)
     told = [Path(f"/proc/{number}/environ").read_bytes() for number in served]
     found = [Path(re.search(rb"NOTIFY_SOCKET=([^\0]+)", one)[1].decode()).parent for one in told]
@@ -109,7 +109,7 @@ def test_servers_are_replaced_under_load_without_a_request_that_fails(machines, 
         addresses, said = [], []
 
         def until(count):
-            """Reads what is said until so many have answered in all."""
+            """Reads the output until so many servers have answered in all."""
             while count:
                 line = process.stderr.readline()
                 assert line, said
@@ -152,7 +152,7 @@ def test_servers_of_one_port_are_on_machines_of_their_own_and_are_replaced_until
 ):
     command = [sys.executable, "-m", "modelflow", "ray", "serve", archive.name, "--cpus", "0.1"]
     command += ["--address", machines.address, "--replicas", "2", "--drain-delay", "0"]
-    with socket.socket() as taken:  # a port that was free on all of them a moment ago
+    with socket.socket() as taken:  # a port that was free a moment ago
         taken.bind(("0.0.0.0", 0))
         port = taken.getsockname()[1]
     command += ["--http", f"machine:{port}"]

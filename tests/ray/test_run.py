@@ -1,4 +1,4 @@
-"""``modelflow ray run`` of a graph that places nothing: as ``modelflow run``, wherever it runs."""
+"""Tests that ``modelflow ray run`` gives the results of ``modelflow run``, on any machine."""
 
 import json
 import re
@@ -110,7 +110,7 @@ def folder(tmp_path):
 
 
 def written(folder, edges):
-    """A file with the graph of some edges."""
+    """Writes a file with a graph of these edges."""
     names = set(re.findall(r"\w+", re.sub(r":\w+", "", edges)))
     nodes = {name: re.sub(r"_\d$", "", name) for name in sorted(names)}
     told = [
@@ -127,7 +127,7 @@ def written(folder, edges):
 
 
 def ran(folder, *words):
-    """What a run gave: its code, by output, in its sink, and as errors; and what it said."""
+    """Returns a run's exit code, results by output, sink, errors, and messages."""
     kept, errors = folder / "kept.txt", folder / "errors.jsonl"
     done = run_here((*words, "--input", str(folder / "in"), "--errors", str(errors)), env={})
     by_output = {}
@@ -141,7 +141,7 @@ def ran(folder, *words):
 
 
 def plain(line):
-    """A line without the place in the code, which is told from where the flow runs."""
+    """Returns a line without the position in the code, which depends on the process."""
     line.get("error", {}).pop("where", None)
     return line
 

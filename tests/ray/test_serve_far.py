@@ -17,7 +17,7 @@ from tests.in_process import run_here
 from tests.served import ask, serving
 
 LONG = 60
-MOST = 2000  # requests in which rows of two servers must have met
+MOST = 2000  # requests within which rows of two servers must have met
 UNITS = """
 import json
 import os
@@ -65,7 +65,7 @@ def text_of(resources="far = 1", start=60_000):
 
 
 class Client(threading.Thread):
-    """Sends its tag until what is asked for was seen in a batch, by anybody."""
+    """Sends its tag until any client has seen the expected tags in a batch."""
 
     def __init__(self, address, tag, is_seen, seen):
         super().__init__(name=f"client {tag}")
@@ -81,17 +81,18 @@ class Client(threading.Thread):
                 self.is_seen.set()
             if self.is_seen.is_set():
                 return
-            # Else the rows of one server may come whenever those of the other are worked on.
+            # Without this pause, the rows of one server might always arrive while the other's are
+            # processed.
             time.sleep(random.uniform(0, 0.02))
 
 
 def seen_by(address, tag=0):
-    """The process that a row was worked on in, and the tags of its batch."""
+    """Returns the process that handled a row, and the tags of its batch."""
     return json.loads(ask(address, "far", tag))
 
 
 def tags_of(*addresses):
-    """What batches were made of that clients of each address have had rows in."""
+    """Returns the processes and tags of the batches that clients of several addresses saw."""
     seen = []
     is_seen = threading.Event()
     clients = [
@@ -105,7 +106,7 @@ def tags_of(*addresses):
 
 
 def begun(cluster, before):
-    """The actors that were not there before; those of earlier tests may still end."""
+    """Returns the new actors; actors of earlier tests may still end."""
     names = {actor.name for actor in before}
     return [actor for actor in cluster.actors() if actor.name not in names]
 
@@ -149,7 +150,7 @@ def test_a_cluster_that_is_not_there_is_told_before_anything_is_loaded(folder):
 
 @contextlib.contextmanager
 def ray_serving(folder, machines, *words):
-    """The process, and where its servers answer."""
+    """Yields the process, and the addresses of its servers."""
     command = [sys.executable, "-m", "modelflow", "ray", "serve", *words, "--replicas", "2"]
     command += ["--address", machines.address, "--drain-delay", "0"]
     with programs.started(command, cwd=folder, stderr=subprocess.PIPE, text=True) as process:

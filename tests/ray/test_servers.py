@@ -1,4 +1,4 @@
-"""The servers of a cluster, as fakes."""
+"""Tests of a cluster's servers, with stand-ins."""
 
 import threading
 
@@ -11,7 +11,7 @@ LONG = 60
 
 
 class Told(Served):
-    """A server that does what it is told."""
+    """A server that the test controls."""
 
     def __init__(self, number, failures):
         self.number, self.failures, self.rows = number, failures, 0
@@ -46,11 +46,11 @@ class Told(Served):
 
 
 class Kept:
-    """Servers that are told, what was made, and what was said."""
+    """Servers that the test controls, the servers made so far, and the messages."""
 
     def __init__(self, least=1, most=1, failures=()):
         self.made, self.failures, self.said = [], list(failures), []
-        self.known_to_leave = {}  # by the number of one that is made: which others are to leave
+        self.known_to_leave = {}  # by the number of a new server: which others are to leave
         self.heard = threading.Condition()
         self.servers = Servers(self._make, (least, most), self._say)
 
@@ -151,7 +151,7 @@ def test_there_is_one_less_also_where_a_row_waits_now_and_then():
         kept.servers.look()
     kept.until_said("server 2 answers at http://2")
     for turn in range(60):
-        kept.made[0].rows = 3 if turn % 5 == 0 else 0  # fewer than one on average
+        kept.made[0].rows = 3 if turn % 5 == 0 else 0  # fewer than one row on average
         kept.servers.look()
     kept.until_said("server 2 has ended")
     kept.servers.stop()

@@ -332,7 +332,7 @@ def test_a_unit_file_that_is_not_toml_has_its_line(folder):
     registry = Registry([folder])
     with pytest.raises(ConfigError, match=r"other.toml:2: TOML: "):
         registry.find("other")
-    assert registry.find("double").name == "double"  # it disturbs no other
+    assert registry.find("double").name == "double"  # the failure does not affect other units
 
 
 def test_a_configuration_only_unit_changes_the_defaults_of_a_built_in_one(tmp_path):

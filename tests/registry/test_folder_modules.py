@@ -1,4 +1,4 @@
-"""Which module a unit folder's ``import helper`` is, and what names it has for others."""
+"""Tests of the module that a unit folder imports as ``helper``, and of its other names."""
 
 import textwrap
 

@@ -1,4 +1,4 @@
-"""The schemas hold for what `check` takes, and underline what it refuses."""
+"""Tests that the schemas accept the graphs that `check` accepts, and mark the others."""
 
 import json
 import tomllib

@@ -1,4 +1,4 @@
-"""Units in dynamic libraries: built by a compiler here, and called."""
+"""Tests of units in dynamic libraries, which a compiler builds here."""
 
 import dataclasses
 import sys
@@ -40,8 +40,8 @@ description = "an array"
 name = "size"
 description = "an array"
 """
-# sum: a + factor * b, float32; size: int64 (), the number of values. Refuses other shapes, and
-# fails rows whose first value is negative.
+# Outputs: sum is a + factor * b (float32), and size is the number of values (int64, ()). Refuses
+# other shapes, and fails rows whose first value is negative.
 CODE = """
 #include <cstdio>
 #include <cstdlib>
@@ -186,7 +186,7 @@ def test_unit_files_that_do_not_fit_say_why(tmp_path, base, ports, what):
 
 
 def test_other_threads_run_while_a_library_works(tmp_path):
-    """The library waits for what another Python thread sets: with the lock it never came."""
+    """Tests a library that waits for a flag of another Python thread, without the lock."""
     begin = "for (int64_t row = 0;"
     code = CODE.replace(begin, "while (!*(volatile float *)in[1].data) {} " + begin)
     spec = read_unit(build(tmp_path, code=code))

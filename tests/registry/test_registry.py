@@ -108,7 +108,7 @@ def test_a_broken_package_is_named_and_disturbs_no_other(monkeypatch):
 
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
-    """Installs packages as pip does, as far as entry points are concerned."""
+    """Returns a function that installs packages' entry points as pip does."""
     monkeypatch.syspath_prepend(tmp_path)
 
     def install(package, code):
@@ -163,7 +163,7 @@ def test_two_packages_with_one_name_are_an_error_of_that_name_alone(installed):
     installed("installed_three", UNITS.format(name="in_both"))
     registry = Registry()
     assert registry.find("resize")
-    for _ in range(2):  # that their functions are declared by now makes no difference
+    for _ in range(2):  # that their functions are already declared makes no difference
         with pytest.raises(ConfigError, match=r"twice among installed packages: .*installed_t"):
             registry.find("in_both")
 

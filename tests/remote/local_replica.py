@@ -1,4 +1,4 @@
-"""Replicas that are flows of this process: what crosses, and how, without what it crosses to."""
+"""Replicas that are flows of this process: tests the transport without other processes."""
 
 import pickle
 
@@ -42,7 +42,7 @@ class LocalReplica(Replica):
 
 
 def placed_here(graph, calls=None):
-    """The graph in front of replicas of this process, and how many partitions it has."""
+    """Returns the graph in front of replicas of this process, and the partitions."""
     partitions = find_partitions(graph)
     together = {}
     for part in partitions:
@@ -61,12 +61,12 @@ def _flows(partitions):
 
 
 class LocalEngine(PlacementEngine):
-    """Runs parts in replicas of this process, read anew from what is sent."""
+    """Runs parts in replicas of this process, parsed again from the sent form."""
 
     def replica(self, placement, parts, number):
         return LocalReplica({part.name: PartFlow.of(part) for part in parts})
 
 
 def figures_of(engine):
-    """The figures of an engine's pools, by the names of their placements."""
+    """Returns the figures of an engine's pools, by the names of their placements."""
     return {pool.placement.name: pool.figures() for pool in engine._pools}

@@ -1,4 +1,4 @@
-"""What a replica answers, where even that is hard to say."""
+"""Tests of a replica's replies in the difficult cases."""
 
 import threading
 
@@ -15,14 +15,14 @@ LONG = 60.0
 
 
 class Part:
-    """Gives an array a row."""
+    """A part that returns an array for each row."""
 
     def answer(self, rows, sign):
         return Answers({"output": ([np.arange(3) for _ in rows.remaining], [None] * len(rows))})
 
 
 class Telling(Part):
-    """Has figures."""
+    """A part with statistics."""
 
     def figures(self):
         return {"n": NodeStats("n", "unit", buffers=7)}

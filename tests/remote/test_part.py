@@ -1,4 +1,4 @@
-"""A part where it runs."""
+"""Tests of a part in its replica."""
 
 import threading
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The pool of one placement, with replicas that do what they are told."""
+"""Tests of the pool of one placement, with replicas that the test controls."""
 
 import threading
 from typing import Any
@@ -19,7 +19,7 @@ LONG = 60
 
 
 class Told(Replica):
-    """Answers at once; holds calls while ``gate`` is closed; fails to start while told to."""
+    """Answers at once, or holds calls while ``gate`` is closed; fails to start if told to."""
 
     def __init__(self, number, failures=()):
         self.number = number
@@ -95,14 +95,14 @@ def pool_of(made, replicas=(1, 1), *, in_flight=2, clock=None, **terms):
 
 
 def opened(pool):
-    """A user of the pool, whose replicas are ready."""
+    """Returns a user of the pool, whose replicas are ready."""
     user = pool.join("part")
     pool.wait(user)
     return user
 
 
 def called(pool, user, **how):
-    """Calls on a thread of its own; returns what tells the answer, or the error."""
+    """Calls on a new thread; returns a function that gives the reply or the error."""
     found = []
 
     def call():
@@ -122,7 +122,7 @@ def called(pool, user, **how):
 
 
 def held(pool, user, replica):
-    """Calls a replica that answers no more until it is let; returns as `on_call` does."""
+    """Calls a replica with a closed gate, which the test opens; returns as `called` does."""
     replica.gate.clear()
     answer = called(pool, user)
     assert replica.entered.acquire(timeout=LONG)
@@ -196,7 +196,7 @@ def test_the_replica_that_is_least_busy_is_asked_also_by_what_others_have_there(
         pool.call(user, ROWS)
     places = [pool.call(user, ROWS).columns["out"][0] for _ in range(20)]
     assert places == [[1]] * 20
-    clock.advance(TOLD + 0.1)  # what it has told is old
+    clock.advance(TOLD + 0.1)  # its reported load is old
     assert {pool.call(user, ROWS).columns["out"][0][0] for _ in range(20)} == {0, 1}
     pool.leave(user)
 
@@ -336,7 +336,7 @@ def test_who_joins_between_two_tries_waits_for_the_next_one():
     made.failures.append(OSError("no room"))
     made[0].kill()
     waiting = called(pool, first)
-    clock.until_deadline(clock.now() + 0.5)  # it has failed, and pauses
+    clock.until_deadline(clock.now() + 0.5)  # the replica has failed, and the pool pauses
     late = pool.join()
     pause = threading.Thread(target=clock.advance, args=(0.5,), name="modelflow/test/pause")
     pause.start()
@@ -360,7 +360,7 @@ def test_who_joins_while_another_one_aborts_the_start_has_a_replica_of_its_own(c
     made[0].may_start.set()
     pool.wait(late)
     assert pool.call(late, ROWS).columns["out"][0] == [0]
-    assert not caplog.records, "the end of what nobody waited for was told as a failure"
+    assert not caplog.records, "the end of an abandoned start was logged as a failure"
     pool.leave(gone)
     pool.leave(late)
 

@@ -1,4 +1,4 @@
-"""The process of a replica, where it cannot have what it needs."""
+"""Tests of a replica's process that cannot get its resources."""
 
 import threading
 
@@ -8,7 +8,7 @@ from modelflow.remote import replica_process as process
 
 
 class NoThread(threading.Thread):
-    """One more than the system has."""
+    """A thread beyond the system's limit."""
 
     def start(self):
         raise RuntimeError("can't start new thread")

@@ -1,4 +1,4 @@
-"""Far nodes in real processes: what is killed, hangs or refuses costs no row more than it must."""
+"""Tests of remote nodes in real processes: kills, hangs and refusals cost few rows."""
 
 import os
 import signal
@@ -46,7 +46,7 @@ def text_of(*, replicas="1", timeout=60_000, retries=2, notes=""):
 
 
 def processes_of(engine):
-    """The numbers of the processes that are ready."""
+    """Returns the ids of the ready processes."""
     (pool,) = engine._pools
     return [slot.replica._process.pid for slot in pool._slots.values() if slot.is_ready]
 
@@ -142,7 +142,7 @@ def test_what_stands_behind_a_far_node_is_in_its_figures_also_when_replicas_are_
     with flow:
         assert len([*flow.map(range(50))]) == 50
         while len((found := flow.stats()["work"]).replicas) < 2:
-            pass  # one is busy, and has yet to tell
+            pass  # a busy process has not reported yet
         assert all(nodes["work"].threads for nodes in found.replicas.values())
         inside = found.inside["work"]
         assert (inside.unit, inside.buffers, inside.errors) == ("risky", 50, 0)
@@ -296,7 +296,7 @@ def test_what_is_placed_nowhere_is_told():
 
 
 def flow_of(unit, engine=None, **terms):
-    """A flow whose only node is elsewhere."""
+    """Returns a flow whose only node runs elsewhere."""
     text = text_of(**terms).replace("tests.remote.units:risky", f"tests.remote.units:{unit}")
     return Flow(placed(text.replace(', notes=""', ""), engine or ProcessEngine()))
 
@@ -307,7 +307,7 @@ def test_only_the_row_that_cannot_be_sent_or_read_is_in_error_and_nothing_is_los
     odd = [units.Unsendable(), units.Unreadable(), "unsendable", "unreadable", late, "broken"]
     odd += ["view", "leaving"]
     with flow_of("odd", engine) as flow:
-        for _ in range(3):  # more often than there are channels
+        for _ in range(3):  # more often than the number of channels
             rows = [1, *odd, 2]
             found = [answer for _, answer in flow.map(rows, errors="return")]
             assert [found[0].data, found[-1].data] == [1, 2]
@@ -473,7 +473,7 @@ def test_a_graph_of_which_nothing_can_be_elsewhere_runs_here():
 
 def test_a_report_that_nobody_takes_keeps_no_unit_from_being_closed(tmp_path):
     notes = tmp_path / "notes"
-    count = 300  # what they tell together is more than a pipe holds
+    count = 300  # their reports together exceed the capacity of a pipe
     names = [f"unit{number}" for number in range(count)]
     nodes = "; ".join(
         f'{name} [flowunit="tests.remote.units:closing", notes="{notes}", placement=far]'

@@ -1,4 +1,4 @@
-"""What a replica tells of itself, in time, late, or never."""
+"""Tests of the reports of a replica: in time, late, or missing."""
 
 import threading
 
@@ -17,7 +17,7 @@ def report(replica, buffers, part="part", **more):
 
 @pytest.fixture
 def reporting():
-    """One that asks, and the side that is asked."""
+    """Yields a sender of report requests, and the channel of the replica's side."""
     here, ends = open_channel()
     there = MemoryChannel(ends)
     made = ReportSender()

@@ -1,4 +1,4 @@
-"""Units that far processes import: they die, hang, take note of what they get."""
+"""Units that remote processes import: they die, hang, and record their input."""
 
 import os
 import select
@@ -14,9 +14,9 @@ from modelflow.unit import kind as kinds
 
 @flowunit
 def risky(value, *, notes: str = ""):
-    """Doubles a number; -1 kills its process, -2 stops it, -3 is refused, -4 gives a function.
+    """Doubles a number; -1 kills the process, -2 stops the process, -3 is refused.
 
-    -5 takes 3 s.
+    -4 gives a function, and -5 takes 3 s.
 
     Args:
         value: The number.
@@ -29,7 +29,7 @@ def risky(value, *, notes: str = ""):
         os.kill(os.getpid(), signal.SIGKILL)
     if value == -2:
         os.kill(os.getpid(), signal.SIGSTOP)
-        select.select([], [], [])  # another thread may be the one that stops first
+        select.select([], [], [])  # SIGSTOP may stop another thread first
     if value == -3:
         raise ValueError(f"refuses {value}")
     if value == -5:
@@ -38,7 +38,7 @@ def risky(value, *, notes: str = ""):
 
 
 class Closing(FlowUnit):
-    """Gives what it gets, and takes note in a file when it is closed."""
+    """Forwards its input, and writes to a file when the unit is closed."""
 
     def open(self, config):
         self._notes = config.notes
@@ -62,14 +62,14 @@ closing = FlowUnitSpec(
 
 
 class Unsendable:
-    """What raises when it is pickled, as a wrapper of something native may."""
+    """An object that raises during pickling, as a wrapper of a native object may."""
 
     def __reduce__(self):
         raise ValueError("holds a pointer")
 
 
 class Unreadable:
-    """What raises where it is unpickled; an error as that of a channel that has ended, perhaps."""
+    """An object that raises during unpickling, for example the error of a closed channel."""
 
     def __init__(self, error=LookupError):
         self.error = error
@@ -91,7 +91,7 @@ class _View(np.ndarray):
 
 @flowunit
 def odd(value):
-    """Gives what cannot be sent, or read, or ends the flow; else what it gets."""
+    """Returns values that cannot be sent or read, or ends the flow; forwards other values."""
     if value == "end":
         raise EndFlow("enough")
     if value == "group":
@@ -110,25 +110,25 @@ def odd(value):
 
 @flowunit
 def tail(value):
-    """Gives all of some bytes but the first, as they lie there."""
+    """Returns a view of all bytes but the first, without a copy."""
     return memoryview(value)[1:]
 
 
 @flowunit
 def slow(value):
-    """Takes its time, a row after the other."""
+    """Sleeps for each row."""
     time.sleep(0.2)
     return value
 
 
 @flowunit
 def picky(value):
-    """Refuses what it is given."""
+    """Rejects every input."""
     raise BadRequest(f"got {value!r}; expected something else")
 
 
 class Count(FlowUnit):
-    """Adds up what it gets."""
+    """Returns the running sum of its inputs."""
 
     def process(self, ctx):
         for buffer in ctx.input():

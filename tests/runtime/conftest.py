@@ -1,4 +1,4 @@
-"""What holds for every test of the runtime: locks are taken in their order."""
+"""Checks in every test of the runtime that threads take locks in the declared order."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.runtime.ordered_locks import order_locks
 
 @pytest.fixture(autouse=True)
 def lock_violations(monkeypatch):
-    """Fails a test in which a thread takes a lock out of turn, or calls back with one held."""
+    """Fails a test in which a lock is taken out of order, or held during a callback."""
     violations = order_locks(monkeypatch)
     yield violations
     assert violations == []

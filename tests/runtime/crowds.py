@@ -1,4 +1,4 @@
-"""Many who use a flow at once."""
+"""Helpers that use a flow from many threads at once."""
 
 import threading
 
@@ -6,7 +6,7 @@ USERS = 8
 
 
 def side_by_side(use, count=USERS):
-    """Calls ``use(number)`` on threads of their own; raises what they raised."""
+    """Calls ``use(number)`` on many threads at once and raises their first error."""
     failures = []
 
     def guarded(number):

@@ -1,4 +1,4 @@
-"""A clock that tests turn by hand, and one that waits turn."""
+"""Two clocks for tests: `FakeClock` advances by hand, and `Passing` while a thread waits."""
 
 import threading
 
@@ -6,7 +6,7 @@ from modelflow.runtime.clock import Clock
 
 
 class FakeClock(Clock):
-    """Time stands still until `advance`; waits without a limit work as ever."""
+    """A clock whose time changes only in `advance`; waits without a limit behave as usual."""
 
     def __init__(self):
         self._now = 1000.0
@@ -37,12 +37,12 @@ class FakeClock(Clock):
         return self._now < deadline
 
     def until_waiting(self, count=1, timeout=60):
-        """Returns when ``count`` threads wait without a limit (for a lock's owner to let go)."""
+        """Returns when ``count`` threads wait without a limit, for example for a lock."""
         with self._lock:
             assert self._lock.wait_for(lambda: self._waiting >= count, timeout)
 
     def until_sleeping(self, count=1, timeout=60):
-        """Returns when ``count`` threads wait for a time."""
+        """Returns when ``count`` threads wait with a limit."""
         with self._lock:
             assert self._lock.wait_for(lambda: len(self._sleepers) >= count, timeout)
 
@@ -54,7 +54,7 @@ class FakeClock(Clock):
             )
 
     def advance(self, seconds):
-        """Moves the time on and wakes those whose time has come."""
+        """Advances the time and wakes the threads whose time limit is reached."""
         self._now += seconds
         with self._lock:
             due = [condition for condition, when in self._sleepers.values() if when <= self._now]
@@ -64,10 +64,10 @@ class FakeClock(Clock):
 
 
 class Passing(Clock):
-    """Time passes while somebody waits, and only then; nobody is woken by anything else."""
+    """A clock that advances only while a thread waits; nothing else wakes the thread."""
 
     def __init__(self, longest=float("inf")):
-        """Takes the seconds after which whoever waits is woken too early."""
+        """Takes the number of seconds after which a waiting thread is woken too early."""
         self.time, self.waits = 1000.0, []
         self._longest = longest
 

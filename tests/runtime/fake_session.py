@@ -2,7 +2,7 @@
 
 
 class FakeProgress:
-    """How far a session has come, where nothing has."""
+    """A stand-in for a session's progress, without any progress."""
 
     def __init__(self):
         self.unread = 0
@@ -14,7 +14,7 @@ class FakeProgress:
 
 
 class FakeSession:
-    """What queues look at, and nothing behind it."""
+    """A stand-in for a session with only the attributes that queues read."""
 
     def __init__(self, name="s", is_cancelled=False):
         self.name = name

@@ -18,14 +18,14 @@ from modelflow.unit.unit import FlowUnit
 
 
 class Forward(FlowUnit):
-    """Gives what it gets."""
+    """Forwards its input."""
 
     def process(self, ctx):
         ctx.outputs["out"] = ctx.inputs["in"]
 
 
 def spec_of(make=Forward, *, name="forward", inputs=("in",), outputs=("out",), **more):
-    """A spec whose instances come from ``make()``."""
+    """Returns a spec whose ``make()`` makes the instances."""
     return FlowUnitSpec(
         name=name,
         devices={"cpu": make},
@@ -36,7 +36,7 @@ def spec_of(make=Forward, *, name="forward", inputs=("in",), outputs=("out",), *
 
 
 def per_item(function, **more):
-    """A spec that maps ``function`` over the data of its input."""
+    """Returns a spec that maps ``function`` over the data of its input."""
 
     class Map(FlowUnit):
         def process(self, ctx):
@@ -46,7 +46,7 @@ def per_item(function, **more):
 
 
 def graph_of(nodes, edges, *, max_in_flight=None, name="test", fuse="off"):
-    """A graph: ``nodes`` maps names to "input", "output", a spec or (spec, settings)."""
+    """Returns a graph from ``nodes``: name -> "input", "output", a spec or (spec, settings)."""
     found = {}
     for node, what in nodes.items():
         if what in ("input", "output"):
@@ -72,7 +72,7 @@ def graph_of(nodes, edges, *, max_in_flight=None, name="test", fuse="off"):
 
 
 def chain(*specs, **more):
-    """input -> unit 0 -> unit 1 ... -> output."""
+    """Returns the graph input -> unit 0 -> unit 1 ... -> output."""
     names = [f"n{i}" for i in range(len(specs))]
     nodes = {"input": "input", **dict(zip(names, specs, strict=True)), "output": "output"}
     order = list(nodes)
@@ -85,7 +85,7 @@ def _end(nodes, text, side):
 
 
 class Running:
-    """A started scheduler, stopped at the end of the block."""
+    """A scheduler that runs during the block."""
 
     def __init__(self, graph, **options):
         self.scheduler = Scheduler(make_plan(graph), SchedulerOptions(**options))
@@ -107,7 +107,7 @@ class Running:
 
 
 def unit_of(process, **more):
-    """A spec whose units run ``process(ctx)``; ``hooks``: functions by method name."""
+    """Returns a spec whose units run ``process(ctx)``; ``hooks`` maps method names to functions."""
     hooks = more.pop("hooks", {})
     methods = {"process": process, **hooks}
     made = type("Unit", (FlowUnit,), {k: _method(v) for k, v in methods.items()})
@@ -119,12 +119,12 @@ def _method(function):
 
 
 def told(buffers):
-    """The data of buffers; of those in error, the text of what the unit raised."""
+    """Returns the data of buffers; for a buffer in error, the text of the unit's exception."""
     return [b.data if b.error is None else f"error: {b.error.__cause__}" for b in buffers]
 
 
 def results_of(graph, *values, port="input", **options):
-    """What every output gives for one session; of a graph with one output, that."""
+    """Returns the results of a session by output, or the list of the only output."""
     with Running(graph, **options) as flow:
         found = flow.session().exchange({port: values}, 30)
     given = {name: told(buffers) for name, buffers in found.items()}
@@ -132,6 +132,6 @@ def results_of(graph, *values, port="input", **options):
 
 
 def fed_by_a_source(**more):
-    """An inline scheduler with one source, which feeds the output."""
+    """Returns an inline scheduler with one source, which feeds the output."""
     nodes = {"source": unit_of(None, inputs=()), "output": "output"}
     return Running(graph_of(nodes, ["source -> output"]), is_inline=True, **more).scheduler

@@ -1,4 +1,4 @@
-"""Locks that know which of them a thread may take, and what it did wrong."""
+"""Locks that check the order in which a thread takes them, and record violations."""
 
 import sys
 import threading
@@ -11,7 +11,7 @@ _here = threading.local()
 
 
 def _locks():
-    """The locks that the calling thread holds; in their order, as each was taken in its turn."""
+    """Returns the locks that the calling thread holds, in the order of their acquisition."""
     try:
         return _here.locks
     except AttributeError:
@@ -20,12 +20,12 @@ def _locks():
 
 
 def held():
-    """The names of the locks that the calling thread holds."""
+    """Returns the names of the locks that the calling thread holds."""
     return [lock.name for lock in _locks()]
 
 
 class OrderedLock:
-    """A lock that is only taken by a thread whose other locks stand earlier in `ORDER`."""
+    """A lock that a thread takes only if all its other locks are earlier in `ORDER`."""
 
     def __init__(self, name, violations):
         self.name = name
@@ -49,7 +49,7 @@ class OrderedLock:
         self._lock.release()
 
     def _is_owned(self):
-        """What a condition asks."""
+        """Returns whether this thread holds the lock; `threading.Condition` calls this."""
         return self in _locks()
 
     def __enter__(self):
@@ -60,7 +60,7 @@ class OrderedLock:
 
 
 def order_locks(monkeypatch):
-    """Has the runtime made of such locks; returns the list of what is done wrong from now on."""
+    """Makes the runtime use ordered locks; returns the list of the violations from now on."""
     violations = []
     for name, module in list(sys.modules.items()):
         if name.startswith("modelflow.runtime.") and hasattr(module, "make_lock"):

@@ -13,7 +13,7 @@ from modelflow.image import Box
 
 @flowunit
 def plus_one(array, *, by: int = 1):
-    """Adds."""
+    """Adds ``by`` to the values."""
     return array + by
 
 
@@ -23,19 +23,19 @@ async def _later(value):
 
 @flowunit
 def awaits_nothing(value):
-    """Gives a coroutine."""
+    """Returns a coroutine."""
     return _later(value)
 
 
 @flowunit
 def process_id(value):
-    """Says where it runs."""
+    """Returns the id of the process in which the unit runs."""
     return os.getpid()
 
 
 @flowunit
 def picky(value):
-    """Refuses some, ends its process for others."""
+    """Refuses some values, and ends its process for others."""
     if value == "bad":
         message = "no good"
         raise ValueError(message)
@@ -50,12 +50,12 @@ def picky(value):
 
 @flowunit
 def tail(value):
-    """Gives all of some bytes but the first, as they lie there."""
+    """Returns a view of all bytes but the first, without a copy."""
     return memoryview(value)[1:]
 
 
 class Uncrossing:
-    """What raises when it is sent, or where it is read, as if a file had ended."""
+    """An object that raises EOFError while being pickled or unpickled."""
 
     def __init__(self, when):
         self.when = when
@@ -72,7 +72,7 @@ def _end(how):
 
 
 class Odd(Exception):  # noqa: N818
-    """Cannot be made from its arguments alone."""
+    """An exception that its arguments alone cannot recreate."""
 
     def __init__(self, one, two):
         super().__init__(f"{one} and {two}")
@@ -80,20 +80,20 @@ class Odd(Exception):  # noqa: N818
 
 @flowunit
 def raises_odd(value):
-    """Raises what cannot be copied."""
+    """Raises an exception that cannot be copied."""
     raise Odd(1, 2)
 
 
 @dataclass(frozen=True)
 class Options:
-    """Options."""
+    """Options of a unit."""
 
     folder: str = option("", help="Where to note what happens.")
     is_failing: bool = option(False, help="Fail in open.")
 
 
 class Noting(FlowUnit):
-    """Notes its life in files; gives meta, errors and other objects."""
+    """Records its calls in files; emits meta, errors and other objects."""
 
     def open(self, config):
         self._folder = config.folder
@@ -152,7 +152,7 @@ IN_PLACE = FlowUnitSpec(
 
 
 class Ending(BaseException):
-    """As a Rust extension raises it."""
+    """An exception of the kind that Rust extensions raise."""
 
 
 ENDINGS = {
@@ -163,14 +163,14 @@ ENDINGS = {
 
 @flowunit
 def ends_by(name):
-    """Raises what is no `Exception`."""
+    """Raises an exception that is not an `Exception`."""
     if name in ENDINGS:
         raise ENDINGS[name]("of the item's own")
     return os.getpid()
 
 
 class HangsInOpen(FlowUnit):
-    """Says that it opens, into a pipe, and does not come back from it."""
+    """Opens a pipe, writes to the pipe, and then hangs in `open`."""
 
     def open(self, config):
         with open(config.folder, "w") as pipe:
@@ -188,7 +188,7 @@ HANGS_IN_OPEN = FlowUnitSpec(
 
 
 class HangsInClose(FlowUnit):
-    """Does not come back from ``close``."""
+    """Hangs in ``close``."""
 
     def process(self, ctx: Context) -> None:
         ctx.emit([os.getpid() for _ in ctx.input()])

@@ -1,4 +1,4 @@
-"""Whatever a process does with its flows, it ends."""
+"""Tests that a process with flows always ends."""
 
 import contextlib
 import os
@@ -33,12 +33,12 @@ def flow(**more):
     return Flow(G, units=[u], **more)
 
 """
-# A program that hangs is ended by this, and the test fails.
+# The limit after which a hanging program is ended, and the test fails.
 LIMIT = 120.0
 
 
 def run(text, *, limit=LIMIT):
-    """Runs a program that must end by itself; returns its status, what it said, and its errors."""
+    """Runs a program that must end by itself; returns its status, output words, and errors."""
     done = programs.run([sys.executable, "-c", SETUP + textwrap.dedent(text)], limit=limit)
     return done.returncode, done.stdout.split(), done.stderr
 
@@ -174,10 +174,10 @@ def test_ctrl_c_while_a_unit_opens_for_ever_ends_the_process():
 
 
 def interrupted(process):
-    """Sends Ctrl-C until the program has ended; returns what it wrote to its standard error.
+    """Sends Ctrl-C until the program has ended; returns its standard error.
 
-    CPython looks for signals before its main thread sleeps on a lock, not at the same moment: one
-    that comes between the two is seen with the next one.
+    CPython looks for signals shortly before its main thread sleeps on a lock. A signal that arrives
+    between the two is handled together with the next signal.
     """
     for _ in range(10):
         os.kill(process.pid, signal.SIGINT)
@@ -187,7 +187,7 @@ def interrupted(process):
 
 
 class Forgotten:
-    """A flow, as far as this module knows one."""
+    """A stand-in for a flow with only the members that `at_exit` uses."""
 
     def __init__(self, is_stopped=False, error=None):
         self.is_stopped, self.error, self.told = is_stopped, error, []
@@ -203,7 +203,7 @@ class Forgotten:
 
 @pytest.fixture
 def hooks(monkeypatch):
-    """What is registered with the interpreter, by a module that has seen no flow yet."""
+    """Returns the callbacks that `at_exit` registers with the interpreter at the first flow."""
     found = []
     monkeypatch.setattr(at_exit, "_running", set())
     monkeypatch.setattr(at_exit, "_lock", threading.Lock())

@@ -1,4 +1,4 @@
-"""The clock that waits go by."""
+"""Tests of the clock of waits."""
 
 import threading
 
@@ -18,7 +18,7 @@ def test_a_wait_that_is_not_woken_says_so():
 
 
 class BreakingOff(threading.Condition):
-    """Ctrl-C comes as soon as it is waited for: before its lock is let go, or after."""
+    """A condition that raises Ctrl-C in `wait`, before or after the release of its lock."""
 
     def __init__(self, has_let_go):
         super().__init__()

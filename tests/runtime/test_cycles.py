@@ -1,4 +1,4 @@
-"""Sessions that are over are gone: they wait for no collector of cycles."""
+"""Tests that finished sessions are freed without the collector of cycles."""
 
 import gc
 import weakref
@@ -61,7 +61,7 @@ def test_a_session_that_is_over_is_gone_at_once(monkeypatch, use, threads):
         gc.disable()
         try:
             use(flow)
-            use(flow)  # what was done last may still be in the hands of the thread that did it
+            use(flow)  # the last batch may still be in the hands of the thread that processed it
             first, *_ = made
             assert len(made) == 2
             assert first() is None

@@ -1,4 +1,4 @@
-"""What is due comes in the order of its time, and of its coming where that is the same."""
+"""Tests that delayed items are due in the order of their times, and of their arrival if equal."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,7 +36,7 @@ def test_all_gives_everything_the_earliest_first(delays):
 def test_what_is_due_at_the_same_time_comes_in_the_order_in_which_it_was_added():
     clock = FakeClock()
     later = Delayed(clock)
-    for item in ({}, []):  # which cannot be compared
+    for item in ({}, []):  # these items cannot be compared
         later.add(item, 1)
     clock.advance(1)
     assert list(later.due()) == [{}, []]

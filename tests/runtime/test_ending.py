@@ -107,7 +107,7 @@ def test_a_drain_does_not_wait_for_what_ends_at_the_last_moment(monkeypatch):
     done = iter([lambda: None, session.cancel])
 
     class Late:
-        """The flow's lock, which somebody else who ends the session had first."""
+        """The flow's lock, which another thread that ends the session has taken first."""
 
         def __enter__(self):
             if flow.scheduler.is_draining:
@@ -121,7 +121,7 @@ def test_a_drain_does_not_wait_for_what_ends_at_the_last_moment(monkeypatch):
     monkeypatch.setattr(flow.scheduler._life, "lock", Late())
     flow.scheduler.stop()
     assert session.is_cancelled
-    assert session.failure is None  # it was not the stop
+    assert session.failure is None  # the stop was not the cause
     assert flow.scheduler.options.clock.waits == []
 
 

@@ -1,4 +1,4 @@
-"""Where units run: what an instance is made of, and when that is settled."""
+"""Tests of executors: the objects that an instance is made of, and when they are chosen."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""How far a flow has come, and what went wrong in it."""
+"""Tests of a flow's states and collected errors."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""A flow imports the modules of its units on the thread that starts it, in the graph's order."""
+"""Tests that the starting thread imports the modules of the units, in the graph's order."""
 
 import sys
 import textwrap

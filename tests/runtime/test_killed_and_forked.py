@@ -1,4 +1,4 @@
-"""Processes that are killed, and children that are forked, while a flow has much to do."""
+"""Tests of killed processes and forked children during a busy flow."""
 
 import contextlib
 import os

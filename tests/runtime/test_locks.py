@@ -1,4 +1,4 @@
-"""Locks are taken in one order; what calls back holds none."""
+"""Tests that locks are taken in one order, and that callbacks run without a lock."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""A unit that says how many rows it wants, for each batch anew."""
+"""Tests of a unit that limits the number of rows for each batch."""
 
 import threading
 
@@ -15,7 +15,7 @@ GRAPH = """digraph {{
 
 
 def wanting(most, go):
-    """A unit that wants so many rows at the most, and notes what it has got."""
+    """Returns a unit that wants at most ``most`` rows, and the list of the batch sizes."""
     sizes = []
 
     class Wanting(FlowUnit):

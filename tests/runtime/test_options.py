@@ -1,4 +1,4 @@
-"""What a flow is told beside its graph."""
+"""Tests of the options of a flow in addition to its graph."""
 
 from tests.runtime.fake_clock import FakeClock
 from tests.runtime.graphs import Running, chain, spec_of

@@ -1,4 +1,4 @@
-"""A flow that is changed while it runs: nothing is lost, nothing is out of order."""
+"""Tests of changes to a running flow: no row is lost, and the order is kept."""
 
 import gc
 import itertools
@@ -295,7 +295,7 @@ def test_a_source_is_not_waited_for():
 
 
 class Interrupted(modelflow.FlowUnit):
-    """Opens once; from then on it waits until it is interrupted."""
+    """A unit that opens once; later calls of `open` wait until an interrupt."""
 
     count = 0
     opening = threading.Event()

@@ -1,4 +1,4 @@
-"""Who runs the stages; whoever is run cannot wait for the end of it."""
+"""Tests of the threads that run stages; such a thread cannot wait for its own end."""
 
 import asyncio
 import threading
@@ -19,7 +19,7 @@ def same(x):
 
 
 class Stopping:
-    """A unit that calls `stop` in one of its methods."""
+    """A unit with a method that calls `stop`."""
 
     def __init__(self, method, call="stop"):
         self.raised = []
@@ -187,7 +187,7 @@ def test_behind_the_end_nobody_is_started_any_more():
     assert opened == []
 
 
-# -- a unit that asks its own flow ---------------------------------------------------------------
+# -- a unit that calls its own flow --------------------------------------------------------------
 
 
 async def gathered(answers):

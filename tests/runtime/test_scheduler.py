@@ -24,7 +24,7 @@ def add_one(x):
 
 
 class Gate:
-    """A unit that waits inside ``process`` until it is opened."""
+    """A unit that waits inside ``process`` until the test opens the gate."""
 
     def __init__(self):
         self.entered = threading.Semaphore(0)
@@ -189,7 +189,7 @@ def test_results_that_nobody_receives_hold_send_back_and_say_so():
             stream.send("input", i)
         with pytest.raises(TimeoutError, match=r"10 buffers of session .* have not been received"):
             stream.send("input", 10, timeout=0)
-        assert flow.infer(1).data == 2  # nobody else is held back
+        assert flow.infer(1).data == 2  # other sessions are not blocked
         assert stream.recv().data == 1
         stream.send("input", 10, timeout=60)
 
@@ -460,7 +460,7 @@ def test_an_inline_source_runs_in_wait():
     assert got == list(range(20))
 
 
-# -- what is refused ----------------------------------------------------------------------------
+# -- rejected input --------------------------------------------------------------------------
 
 
 def test_a_flow_of_another_process_is_refused_and_left_alone():

@@ -1,4 +1,4 @@
-"""The sessions of a flow that are not over."""
+"""Tests of the unfinished sessions of a flow."""
 
 import threading
 from types import SimpleNamespace
@@ -82,7 +82,8 @@ def test_a_flow_knows_how_its_sessions_ended(is_inline):
     with Running(graph, is_inline=is_inline, clock=clock) as flow:
         for value in range(5):
             flow.session().exchange({"input": [value]})
-        flow.session().exchange({"input": [2, 4, 5]})  # one of three fails: so does the request
+        # one of three rows fails, and therefore the request
+        flow.session().exchange({"input": [2, 4, 5]})
         late = flow.session()
         late.exchange({"input": [2]}, deadline=-1.0)
         gone = flow.session()
@@ -90,7 +91,7 @@ def test_a_flow_knows_how_its_sessions_ended(is_inline):
         gone.cancel()
         with pytest.raises(Cancelled):
             gone.recv("output")
-        flow.session().close_input()  # nothing was sent: no request
+        flow.session().close_input()  # nothing was sent, so no request counts
         stats = flow.scheduler.statistics()
     assert stats.requests == {"ok": 3, "failed": 3, "expired": 1, "cancelled": 1}
     assert stats.latency.count == 7
@@ -101,7 +102,7 @@ def test_a_flow_knows_how_its_sessions_ended(is_inline):
 
 @pytest.mark.parametrize("rows", [1, 2])
 def test_requests_that_share_a_session_count_each_by_how_they_ended(rows):
-    """Those in error that were given up are cancelled, and nothing else."""
+    """Tests that only the requests in error that were cancelled count as cancelled."""
     told = []
     with Running(chain(unit_of(odd)), is_inline=True) as flow:
         made = [Request({"input": [value] * rows}, told.append) for value in range(7)]

@@ -1,4 +1,4 @@
-"""One session does not hold up another, and nothing is kept of one that is over."""
+"""Tests that a session does not delay other sessions, and that an ended session leaves nothing."""
 
 import asyncio
 import threading
@@ -31,7 +31,7 @@ def test_a_session_whose_order_is_held_up_holds_up_nobody_else(split_size):
             for i in range(1000):
                 slow.send("input", i, timeout=0.2)
                 sent.append(i)
-        assert len(sent) < 100  # it is held back itself
+        assert len(sent) < 100  # the session itself is blocked
         for i in range(50):
             quick.send("input", i, timeout=60)
             assert quick.recv(timeout=60).data == i
@@ -48,7 +48,7 @@ def test_a_dropped_session_ends_and_nothing_is_kept_of_it(caplog):
             stream.send("input", i)
             assert stream.recv().data == i + 1
             del stream
-        last = flow.session()  # ends those that were dropped
+        last = flow.session()  # a new session ends the dropped sessions
         last.close_input()
         for session in list(flow.scheduler._sessions.known):
             assert flow.scheduler.wait_for(session, 60)
@@ -88,7 +88,7 @@ def test_a_dropped_session_that_had_ended_its_input_is_finished_quietly(caplog):
 
 
 def many(count):
-    """A stream unit that gives ``count`` values for one, an event each."""
+    """Returns a stream unit that emits ``count`` values for one input, each for an event."""
 
     def process(ctx):
         done = ctx.state.get("done", 0)

@@ -1,4 +1,4 @@
-"""A stop ends what goes on by itself, and keeps nothing."""
+"""Tests that a stop ends streams that run by themselves, and leaves nothing."""
 
 import logging
 import threading
@@ -13,7 +13,7 @@ from tests.runtime.test_scheduler import Gate
 
 
 def stopped(flow, clock, *steps):
-    """Stops a flow on another thread, and turns its clock by ``steps`` seconds meanwhile."""
+    """Stops a flow on another thread, and advances its clock by ``steps`` seconds meanwhile."""
     failures = []
 
     def stop():
@@ -40,13 +40,13 @@ def test_stop_while_a_node_gathers_a_batch_ends_every_thread():
     flow.scheduler.start()
     stream = flow.session()
     stream.send("input", 1)
-    clock.until_sleeping(2)  # the watchdog, and the worker that gathers
+    clock.until_sleeping(2)  # the watchdog, and the worker that waits for a fuller batch
     flow.scheduler.stop(drain=False)
     assert flow.scheduler.count_held() == {}
 
 
 def posting(calls, *, delay=0.0, is_emitting=False):
-    """A stream unit that sends itself events for ever."""
+    """Returns a stream unit that sends itself events for ever."""
 
     def process(ctx):
         calls.release()
@@ -81,7 +81,7 @@ def test_stop_brings_what_was_delayed_at_once_and_lets_nothing_be_delayed_again(
     assert calls.acquire(timeout=60)
     clock.until_sleeping(2)  # the watchdog, and the worker until the event is due
     assert stopped(flow, clock) == []
-    assert calls.acquire(timeout=60)  # the one that was delayed
+    assert calls.acquire(timeout=60)  # the delayed event
     assert not calls.acquire(blocking=False)
 
 

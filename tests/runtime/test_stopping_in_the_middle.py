@@ -1,4 +1,4 @@
-"""Stops, in the middle of everything else."""
+"""Tests of stops in the middle of other operations."""
 
 import contextlib
 import signal
@@ -33,7 +33,7 @@ def test_an_input_that_ended_with_its_last_value_does_not_end_again():
         stream = flow.session()
         submitter, session = flow.scheduler.submitter, stream._session
         submitter.send(session, "input", [Buffer(1)], is_last=True)
-        submitter.close(session)  # as a stop that drains, at this very moment
+        submitter.close(session)  # as a draining stop at this very moment
         assert [buffer.data for buffer in stream] == [1]
     assert ends == [1]
 
@@ -116,7 +116,7 @@ def test_a_stop_that_drops_cuts_another_one_s_drain_short():
 
 
 def test_a_session_that_a_source_opens_while_the_flow_is_cut_off_ends(monkeypatch):
-    """It is opened when the sessions have been listed, and before they are ended."""
+    """Tests a session that opens after the sessions have been listed and before they are ended."""
     ended, called, gate, release = (threading.Event() for _ in range(4))
 
     class Source(FlowUnit):
@@ -200,7 +200,7 @@ def test_an_inline_flow_is_used_by_one_thread_at_a_time():
     def watched(x):
         inside.append(x)
         most.append(len(inside))
-        threading.Event().wait(0.001)  # lets the others in, if anything does
+        threading.Event().wait(0.001)  # lets the other threads run
         inside.remove(x)
         return x
 
@@ -298,7 +298,7 @@ def test_what_is_closed_has_begun_before():
     def begin():
         beginning.set()
         released.wait(30)
-        closed.wait(0.2)  # in vain: a unit is not closed while it begins
+        closed.wait(0.2)  # in vain, because a unit is not closed during its start
         done.append("begin")
 
     def close():
@@ -334,7 +334,7 @@ def test_a_source_begins_on_its_own_thread_where_no_ctrl_c_comes():
         },
     )
     with Running(graph_of({"source": source, "output": "output"}, ["source -> output"])) as flow:
-        assert len(threads) == 2  # it has begun when the flow has started
+        assert len(threads) == 2  # the unit has started when the flow has started
         flow.scheduler.stop(drain=False)
     assert threads == [threads[0]] * 3
     assert threads[0] is not threading.main_thread()
@@ -378,7 +378,7 @@ def test_an_end_that_ctrl_c_breaks_off_in_the_middle_cancels_its_session(where, 
 
 @contextlib.contextmanager
 def interrupted_append(where, monkeypatch):
-    """Ctrl-C comes where a queue is given something."""
+    """Raises Ctrl-C in the append of a queue."""
     append = Inbox.append
 
     def interrupt(inbox, port, segments, handoff):
@@ -400,8 +400,8 @@ def test_a_wait_that_ctrl_c_breaks_off_leaves_every_lock_to_its_holder():
             try:
                 with lock:
                     condition.notify_all()
-                    leisurely.wait(0.0002)  # so that who was woken waits for the lock
-            except RuntimeError as error:  # somebody else has let it go
+                    leisurely.wait(0.0002)  # makes the woken thread wait for the lock
+            except RuntimeError as error:  # another thread has released the lock
                 errors.append(error)
 
     others = [threading.Thread(target=busy) for _ in range(2)]
@@ -419,7 +419,7 @@ def test_a_wait_that_ctrl_c_breaks_off_leaves_every_lock_to_its_holder():
 
 
 def wait_until_interrupted(lock, condition):
-    """Waits again and again, until Ctrl-C comes in the middle of it."""
+    """Waits repeatedly until Ctrl-C arrives during a wait."""
 
     def wait():
         with lock:

@@ -1,4 +1,4 @@
-"""Much at once, and much that goes wrong: nothing hangs, nothing is lost, nothing is kept."""
+"""Tests under load and errors: nothing hangs, nothing is lost, nothing is kept."""
 
 import asyncio
 import contextlib
@@ -33,7 +33,7 @@ def in_flight(flow):
 
 
 def diamond(middle, **more):
-    """input -> split -> (middle | other) -> join with the way around it -> output."""
+    """Returns a graph with two branches that meet, and an edge around both branches."""
     part = unit_of(
         lambda ctx: ctx.emit(ctx.input(), "odd" if ctx.input()[0].data % 2 else "even"),
         kind=Condition(),
@@ -74,7 +74,7 @@ def test_ten_thousand_sessions_that_are_dropped_leave_nothing(caplog):
 
         for number in range(10_000):
             use(number)
-        flow.infer(1)  # whoever makes a session ends those that were dropped
+        flow.infer(1)  # a new session ends those that were dropped
         gc.collect()
         last = flow.session()
         last.close_input()

@@ -1,4 +1,4 @@
-"""Threads and callbacks that wait for one thing."""
+"""Tests of threads and callbacks that wait for one condition."""
 
 import threading
 
@@ -53,7 +53,7 @@ def test_a_callback_may_wait_again(box):
 
 
 class Panic(BaseException):
-    """As a Rust extension raises it."""
+    """An exception of the kind that Rust extensions raise."""
 
 
 @pytest.mark.parametrize("error", [ValueError, SystemExit, Panic])
@@ -89,7 +89,7 @@ def test_a_callback_that_was_taken_back_is_not_called(box):
 
     box.add(call)
     box.waiting.remove(call)
-    box.waiting.remove(call)  # whose it is not any more
+    box.waiting.remove(call)  # the callback is no longer registered
     box.wake()
     assert calls == []
 

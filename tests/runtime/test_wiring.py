@@ -1,4 +1,4 @@
-"""The stages of a plan, wired."""
+"""Tests of the wired stages of a plan."""
 
 from itertools import pairwise
 
@@ -48,7 +48,7 @@ def test_results_that_wait_for_others_of_a_session_are_dropped_with_it():
 
 
 def meeting(clock=SYSTEM_CLOCK):
-    """A wired graph whose branches meet before "join", and its merge."""
+    """Returns a wired graph whose branches meet before "join", and its merge."""
     part = unit_of(None, outputs=("a", "b"), kind=Condition())
     nodes = {"input": "input", "part": part, "a": spec_of(), "b": spec_of(), "join": spec_of()}
     edges = ["input -> part", "part:a -> a", "part:b -> b", "a -> join", "b -> join"]
@@ -79,7 +79,7 @@ def test_close_lets_everyone_go_on():
 
 
 def two(**settings):
-    """input -> a and b, of which b has ``settings``."""
+    """Returns the graph input -> a and b, of which b has ``settings``."""
     nodes = {"input": "input", "a": spec_of(), "b": (spec_of(), settings), "x": "output"}
     return wiring(
         graph_of({**nodes, "y": "output"}, ["input -> a", "input -> b", "a -> x", "b -> y"])
@@ -222,7 +222,7 @@ def test_a_unit_that_does_not_reload_is_named_where_it_was_asked_for(error):
         assert found.__cause__ is error
         assert f"failed in reload: {type(error).__name__}: {error}" in str(found)
         if isinstance(error, NotImplementedError):
-            flow.scheduler.reload(None)  # those that can
+            flow.scheduler.reload(None)  # only the units that can reload
         else:
             with pytest.raises(FlowUnitError, match="node 'n0'"):
                 flow.scheduler.reload(None)

@@ -1,4 +1,4 @@
-"""Which thread runs a stage: its own, one that has brought the data, or a lone caller's."""
+"""Tests of the thread that runs a stage: its own, a producer's, or a single caller's."""
 
 import asyncio
 import dataclasses
@@ -27,7 +27,7 @@ def here():
 
 
 def noting(threads, **members):
-    """A unit that notes the threads on which it is called."""
+    """Returns a unit that records the threads of its calls."""
 
     def process(self, ctx):
         threads.append(here())
@@ -37,7 +37,7 @@ def noting(threads, **members):
 
 
 def alone(spec):
-    """A node with one worker."""
+    """Returns a graph of one node with one worker."""
     return spec, {"threads": 1}
 
 
@@ -185,7 +185,7 @@ def test_ctrl_c_in_a_unit_on_the_callers_thread_stays_a_ctrl_c_and_breaks_nothin
 
 @pytest.mark.parametrize("call", range(1, 30))
 def test_ctrl_c_at_any_call_of_the_runtime_on_the_callers_thread_leaves_every_stage_alive(call):
-    """Of the calls behind the entrance, the one at this place is broken off."""
+    """Interrupts the call at this place among the calls behind `send`."""
     left = -1
     watched = ("stand_in", "take_nowait", "cut", "run", "emit", "append", "give_back", "put")
 
@@ -272,7 +272,7 @@ def test_a_unit_is_closed_only_when_the_caller_that_runs_it_has_come_back():
     stage = next(iter(flow.scheduler._wiring.stages.values()))
     with stage.inbox._lock:
         closed = stage.inbox._is_closed
-    while not closed:  # it is the stop's first step, and waits for nobody
+    while not closed:  # the first step of the stop, which waits for no thread
         with stage.inbox._lock:
             closed = stage.inbox._is_closed
     assert events == []
@@ -283,7 +283,7 @@ def test_a_unit_is_closed_only_when_the_caller_that_runs_it_has_come_back():
 
 
 def ignored(call, *given, **named):
-    """Calls what may fail because the flow ends."""
+    """Calls a function that may fail because the flow ends."""
     with pytest.raises(Exception, match=r"stopping|not running"):
         call(*given, **named)
 
@@ -298,7 +298,7 @@ def test_a_thread_goes_on_with_a_stage_whose_calls_are_known_to_be_short():
         for value in range(3):
             stream.send("input", value)
             assert stream.recv("output").data == value
-    # The first call is made by its own thread: nobody knew what it would take.
+    # The node's own thread makes the first call, because the cost of a call was still unknown.
     assert threads == ["modelflow/test/n1/0", "modelflow/test/n0/0", "modelflow/test/n0/0"]
 
 
@@ -362,7 +362,7 @@ def test_a_unit_that_hangs_on_another_stages_thread_is_the_one_that_is_named():
         thread.join(60)
     nodes = {error.node for error in caught.value.exceptions}
     assert nodes == {"n1"}
-    assert "threading.py" in str(caught.value.exceptions[0])  # where the borrowed thread is
+    assert "threading.py" in str(caught.value.exceptions[0])  # the position of the borrowed thread
 
 
 def test_a_stage_whose_calls_others_make_is_held_up_by_a_full_queue_behind_it():
@@ -408,7 +408,7 @@ def test_a_stage_whose_calls_others_make_is_held_up_by_a_full_queue_behind_it():
         taken = called["n1"] - 3
         gate.set()
         assert [stream.recv("output").data for _ in rows] == list(rows)
-    assert taken == 2  # one is being worked on, one fills the queue
+    assert taken == 2  # a row is in its call, and another fills the queue
 
 
 def test_a_fault_of_the_runtime_on_a_thread_with_anothers_seat_ends_both(monkeypatch):
@@ -446,7 +446,7 @@ def test_a_unit_that_hangs_on_its_own_thread_after_others_have_called_it_is_foun
         other.send("input", "hang")
         assert inside.wait(60)
         (worker,) = flow.scheduler._workers
-        assert "in wait" in worker.position()  # this one is in `position`
+        assert "in wait" in worker.position()  # this thread is in `position`
         release.set()
         other.recv("output")
     flow.scheduler.stop()
@@ -456,7 +456,7 @@ def test_a_unit_that_hangs_on_its_own_thread_after_others_have_called_it_is_foun
 
 
 def resting(box, lendable=True, cost=0.0):
-    """A seat that is in the list of those who rest, without a thread."""
+    """Returns a slot in the list of idle workers, without a thread."""
     stats = WorkerStats()
     stats.count(1, 0, cost)
     slot = box.slot(object(), stats)
@@ -592,7 +592,7 @@ def test_seats_that_nobody_goes_on_with_are_given_back():
     box.append(0, [row()], handoff)
     handoff.give_back()
     assert (list(handoff.slots), slot.borrower, slot.is_called) == ([], None, True)
-    assert slot.is_owing  # nobody knows how far it had come
+    assert slot.is_owing  # the progress of the call is unknown
 
 
 def test_a_caller_that_has_gone_on_takes_no_long_call_beside_a_short_one():
@@ -609,7 +609,7 @@ def test_a_caller_that_has_gone_on_takes_no_long_call_beside_a_short_one():
 
 
 class Standing:
-    """A worker, as far as a relay knows it."""
+    """A stand-in for a worker with only the members that a handoff uses."""
 
     def __init__(self, box, slot):
         self.box, self.slot = box, slot

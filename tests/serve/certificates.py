@@ -21,7 +21,7 @@ class Pair:
 
 
 class Authority:
-    """A certificate authority with a folder for what it issues."""
+    """A certificate authority with a folder for its certificates."""
 
     def __init__(self, folder):
         folder.mkdir(exist_ok=True)
@@ -31,7 +31,7 @@ class Authority:
         self._ca.cert_pem.write_to_path(self.path)
 
     def issue(self, name="server", *, days=1, **more):
-        """A pair that is valid from two days ago for so many days from now."""
+        """Returns a pair that is valid from two days ago for so many days from now."""
         now = datetime.datetime.now(datetime.UTC)
         issued = self._ca.issue_cert(
             HOST,
@@ -50,7 +50,7 @@ class Authority:
         return TlsOptions(pair.cert, pair.key, self.path if is_mutual else None)
 
     def client(self, pair=None):
-        """What a client trusts, and shows."""
+        """Returns the TLS context of a client: the trusted authority, and the certificate."""
         context = ssl.create_default_context(cafile=self.path)
         if pair is not None:
             context.load_cert_chain(pair.cert, pair.key)

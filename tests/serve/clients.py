@@ -32,7 +32,7 @@ labels = ["small", "large"]
 
 @modelflow.flowunit(name="mean")
 def mean(row):
-    """Gives the mean of a row."""
+    """Returns the mean of a row."""
     if not len(row):
         raise modelflow.BadRequest("there is nothing to take the mean of")
     if row[0] < 0:
@@ -40,18 +40,18 @@ def mean(row):
     return np.float32(np.mean(row))
 
 
-# Else it would be a unit of every test that runs in this process, and stand in the manual.
+# Else the unit would be declared for every test in this process, and appear in the manual.
 del function._declared["mean"]
 
 
 def served(unit=mean, node="batch_size=8", **options):
-    """A server with the model "m", of one input and one output of numbers."""
+    """Returns a server with the model "m", of one input and one output of numbers."""
     flow = modelflow.Flow(TYPED.format(node=node), units=[unit])
     return Server({"m": flow}, ServeOptions(http_port=0, **options))
 
 
 def send(server, method, path, body=None, headers=None):
-    """Asks over a connection of its own; returns status, headers in lower case, and what came."""
+    """Sends a request over a new connection; returns status, headers in lower case, and body."""
     connection = http.client.HTTPConnection(server.address.removeprefix("http://"), timeout=60)
     try:
         connection.request(method, path, body, headers or {})
@@ -63,7 +63,7 @@ def send(server, method, path, body=None, headers=None):
 
 
 def ask(server, path, document=None, method=None, headers=None):
-    """Asks in JSON; returns status, the document that came, and the headers."""
+    """Sends JSON; returns status, document, and headers."""
     body = document if document is None or isinstance(document, bytes) else json.dumps(document)
     method = method or ("GET" if document is None else "POST")
     status, found, text = send(server, method, path, body, headers)
@@ -71,4 +71,4 @@ def ask(server, path, document=None, method=None, headers=None):
 
 
 of_rest = pytest.mark.parametrize("grpc_server", [GrpcKind.NATIVE], indirect=True, ids=str)
-"""Marks tests of REST, for which it is all one which server answers gRPC beside."""
+"""Marks tests of REST, whose result does not depend on the gRPC server."""

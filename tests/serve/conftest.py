@@ -9,7 +9,7 @@ from modelflow.serve.options import GrpcKind
 
 @pytest.fixture(scope="module", params=[GrpcKind.NATIVE, GrpcKind.GRPCIO], ids=str)
 def grpc_server(request):
-    """Has each server in turn answer gRPC where nothing is said; fixtures of servers ask for it."""
+    """Runs each test with each gRPC server as the default; server fixtures request this fixture."""
     kind = request.param
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(

@@ -1,4 +1,4 @@
-"""SavedModels like the one of TensorFlow Serving's tutorial: predict, classify and regress."""
+"""SavedModels like the model of TensorFlow Serving's tutorial: predict, classify and regress."""
 
 import importlib
 
@@ -48,7 +48,7 @@ def write_saved_model(path, plus=2.0, has_default=True):
 
 
 def example(**features):
-    """A ``tf.train.Example`` of floats."""
+    """Returns a ``tf.train.Example`` of floats."""
     train = tensorflow().train
     feature = {
         name: train.Feature(float_list=train.FloatList(value=[value]))
@@ -58,7 +58,7 @@ def example(**features):
 
 
 def apis():
-    """The generated modules and stubs of tensorflow-serving-api, in one mapping."""
+    """Returns the generated modules and stubs of tensorflow-serving-api, in one mapping."""
     found = {}
     for name in (
         "classification_pb2",

@@ -13,7 +13,7 @@ GRAPH = """digraph times {
 
 
 def write_model(path, factor):
-    """Writes ``y = factor * x`` for ``x`` of any number of rows of 2; moved into place whole."""
+    """Writes ``y = factor * x`` for ``x`` of any number of rows of 2, and moves the whole file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     factors = {"factor": np.array([factor], np.float32)}
     nodes = [("Mul", ["x", "factor"], ["y"])]
@@ -23,7 +23,7 @@ def write_model(path, factor):
 
 
 def write_version(folder, number, factor=None):
-    """Writes a version that multiplies by its number, or by ``factor``; appears whole."""
+    """Writes a version that multiplies by its number or ``factor``, and appears complete."""
     hidden = folder / f".{number}"
     write_model(hidden / "model.onnx", number if factor is None else factor)
     hidden.rename(folder / str(number))

@@ -1,6 +1,6 @@
-"""The example models of TensorFlow Serving, made anew: ``python -m ... FOLDER`` writes them all.
+"""The example models of TensorFlow Serving, built again: ``python -m ... FOLDER`` writes them all.
 
-Each lies in a folder of its name, as the version 123 and with the signatures of the original.
+Each model is in a folder of its name, as version 123 and with the signatures of the original.
 """
 
 import contextlib
@@ -27,13 +27,13 @@ def half_plus_two(path):
 
 
 def half_plus_two_cpu(path):
-    """Writes the same with variables of today, bound to the CPU."""
+    """Writes the same with today's variables, bound to the CPU."""
     with tensorflow().device("/cpu:0"):
         write_lines(path, use_resource=True)
 
 
 def write_lines(path, use_resource):
-    """Writes the lines from a graph in which ``x`` is no placeholder: it is read from examples."""
+    """Writes the lines from a graph that reads ``x`` from examples and not from a placeholder."""
     v1 = tensorflow().compat.v1
     with v1.Graph().as_default(), v1.Session() as session:
         a, b, c = (
@@ -83,7 +83,7 @@ def half_plus_two_tf2(path):
         "classify_x2_to_y3": of_numbers("scores", module.c),
     }
     tf.saved_model.save(module, path, found)
-    # TensorFlow 2 saves every function as one that predicts.
+    # TensorFlow 2 saves every function with the method predict.
     updater = tf.compat.v1.saved_model.signature_def_utils.MethodNameUpdater(path)
     for name in found.keys() - {"serving_default"}:
         updater.replace_method_name(name, REGRESS if name.startswith("regress") else CLASSIFY)
@@ -91,14 +91,14 @@ def half_plus_two_tf2(path):
 
 
 def features():
-    """What is read from an example: "x", and "x2", which it may lack."""
+    """Returns the features to parse from an example: "x", and the optional "x2"."""
     tf = tensorflow()
     lacking = tf.io.FixedLenFeature([1], tf.float32, default_value=[0.0])
     return {"x": tf.io.FixedLenFeature([1], tf.float32), "x2": lacking}
 
 
 def half_plus_three(path):
-    """Writes y = x/2 + 3 for ``x`` of any shape, from the time before resource variables."""
+    """Writes y = x/2 + 3 for ``x`` of any shape, with reference variables."""
     v1 = tensorflow().compat.v1
     with v1.Graph().as_default(), v1.Session() as session:
         a = v1.Variable(0.5, name="a", use_resource=False)
@@ -123,7 +123,7 @@ def matrix_half_plus_two(path):
 
 
 def counter(path):
-    """Writes a number that requests change; most of them bring nothing."""
+    """Writes a number that requests change; most requests have no inputs."""
     v1 = tensorflow().compat.v1
     with v1.Graph().as_default(), v1.Session() as session:
         number = v1.Variable(0.0, name="counter", use_resource=False)
@@ -160,7 +160,7 @@ def counter_tf2(path):
 
 
 def several(path):
-    """Writes signatures of several inputs and outputs; one of them has an input of no axis."""
+    """Writes signatures of several inputs and outputs; an input of one signature has no axis."""
     tf = tensorflow()
 
     def spec(name, *shape, dtype=tf.float32):
@@ -194,7 +194,7 @@ def several(path):
 
 
 def text(path):
-    """Writes texts in capitals, as texts and as bytes."""
+    """Writes texts in capitals, as text and as bytes."""
     tf = tensorflow()
     texts = [tf.TensorSpec([None], tf.string, "text")]
 
@@ -210,7 +210,7 @@ def text(path):
 
 
 def lookup(path):
-    """Writes a table from words to numbers, which is read from a file beside the model."""
+    """Writes a table from words to numbers, read from a file in the model's folder."""
     tf = tensorflow()
     module = tf.Module()
 
@@ -224,7 +224,7 @@ def lookup(path):
 
 
 def lookup_tf1(path):
-    """Writes the table as TensorFlow 1 does: an operation of the graph fills it at the start."""
+    """Writes the table as TensorFlow 1 does, filled by an operation of the graph at the start."""
     v1 = tensorflow().compat.v1
     with words() as named, v1.Graph().as_default(), v1.Session() as session:
         file = v1.constant(named)
@@ -238,7 +238,7 @@ def lookup_tf1(path):
 
 @contextlib.contextmanager
 def words():
-    """A file of words, a line each, until the model has its own copy."""
+    """Yields a file of words, one a line, until the model has its own copy."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "words.txt"
         file.write_text("".join(f"{word}\n" for word in ANIMALS))
@@ -246,14 +246,14 @@ def words():
 
 
 def initializer(file):
-    """What gives each line of a file its number."""
+    """Returns the initializer that maps each line of a file to the line's number."""
     tf = tensorflow()
     whole, number = tf.lookup.TextFileIndex.WHOLE_LINE, tf.lookup.TextFileIndex.LINE_NUMBER
     return tf.lookup.TextFileInitializer(file, tf.string, whole, tf.int64, number)
 
 
 def signature(inputs, outputs, method="tensorflow/serving/predict"):
-    """A signature of a graph, by its tensors."""
+    """Returns a signature of a graph, by its tensors."""
     v1 = tensorflow().compat.v1
     info = v1.saved_model.utils.build_tensor_info
     return v1.saved_model.signature_def_utils.build_signature_def(

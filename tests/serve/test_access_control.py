@@ -1,4 +1,4 @@
-"""A server with certificates and keys, and clients that exist already."""
+"""Tests of a server with certificates and keys, and of real clients."""
 
 import contextlib
 import importlib
@@ -168,7 +168,7 @@ def test_a_handshake_that_does_not_come_has_an_end(authority):
         socket.create_connection(port_of(server), timeout=SECONDS) as silent,
     ):
         found = requests.get(server.address + "/livez", verify=authority.path, timeout=SECONDS)
-        assert found.ok  # nobody is held up
+        assert found.ok  # other clients do not wait
         assert is_ended(silent)
 
 
@@ -269,7 +269,7 @@ def test_who_has_no_key_is_told_to_bring_one(keyed, headers, path):
     "path", ["/v1/models/m:classify", "/v1/models/m:regress", "/v2/models/m/generate_stream"]
 )
 def test_a_key_of_the_wrong_group_is_refused_before_anything_is_read(keyed, path):
-    """Also where the answer would be a stream: none is begun."""
+    """Tests also stream endpoints: no stream begins."""
     status, found, headers = ask(keyed, path, b"no JSON", headers=writer("OPS-KEY"))
     assert (status, headers["content-type"]) == (403, "application/json")
     assert "for metrics and repository, not for infer" in found["error"]
@@ -332,7 +332,7 @@ def test_a_method_is_of_a_group(keyed, service, name, group, outcome):
 
 
 def _asked(channel, service, name, key):
-    """What an empty message is answered with a key."""
+    """Returns the reply to an empty message with a key."""
     protocol = PROTOCOLS[service.split(".")[0]]
     kind = protocol.methods(service)[name].input_type.full_name
     metadata = (("x-api-key", key),)
@@ -401,4 +401,4 @@ def test_connections_without_a_handshake_count_and_shut_nobody_out(authority):
         ]
         found = requests.get(server.address + "/livez", verify=authority.path, timeout=SECONDS)
         assert found.ok
-        assert all(is_ended(one) for one in silent[:5])  # who came first makes room
+        assert all(is_ended(one) for one in silent[:5])  # the oldest connections are closed first

@@ -1,4 +1,4 @@
-"""Lines of a log, and the files that they go to."""
+"""Tests of the lines of a log, and of their files."""
 
 import io
 import json
@@ -92,7 +92,7 @@ def test_a_disk_that_takes_nothing_is_said_once_with_how_much_was_lost(caplog):
 
 
 class _Noticed(dict[str, int]):
-    """A line that says when it is written."""
+    """A line that sets an event while the log writes the line."""
 
     def __init__(self, event):
         super().__init__(n=1)
@@ -104,7 +104,7 @@ class _Noticed(dict[str, int]):
 
 
 def test_lines_that_a_pipe_does_not_take_hold_nobody_up(tmp_path):
-    """Who reads the pipe begins when all is said."""
+    """Starts the pipe's reader after all lines have been written."""
     path = tmp_path / "pipe"
     os.mkfifo(path)
     reading = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
@@ -123,7 +123,7 @@ def test_lines_that_a_pipe_does_not_take_hold_nobody_up(tmp_path):
 
 @pytest.mark.parametrize("is_file", [True, False], ids=["file", "pipe"])
 def test_lines_of_several_processes_are_whole(tmp_path, is_file):
-    """Each writes many at once, more than a pipe takes as a whole."""
+    """Tests processes that each write many lines at once, more than a pipe takes in one write."""
     program = """if True:
         import sys
         from modelflow.serve.access.access_log import AccessLog

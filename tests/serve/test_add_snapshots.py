@@ -1,4 +1,4 @@
-"""Figures of several processes, added up."""
+"""Tests of the sum of several processes' statistics."""
 
 import json
 
@@ -11,7 +11,7 @@ from modelflow.serve.metrics.model_counts import BOUNDS
 from modelflow.serve.metrics.snapshot import ModelSnapshot, add_snapshots
 
 COUNTS = st.integers(0, 1000)
-SECONDS = st.integers(0, 1000).map(lambda n: n / 8)  # sums of them are exact
+SECONDS = st.integers(0, 1000).map(lambda n: n / 8)  # their sums are exact
 WORDS = st.dictionaries(st.sampled_from(["OK", "INTERNAL", "CANCELLED"]), st.integers(1, 100))
 SIZES = st.dictionaries(st.integers(0, 4), COUNTS)
 NODES = st.builds(
@@ -88,7 +88,7 @@ def test_there_is_one_of_each_version_with_the_sum_of_all(snapshots):
         assert sum(getattr(one.snapshot.stats, figure) for one in found) == sum(
             getattr(one.snapshot.stats, figure) for one in snapshots
         )
-    for figure in ("processor_seconds", "resident_bytes"):  # of the machine there is one
+    for figure in ("processor_seconds", "resident_bytes"):  # the machine's value is not a sum
         assert sum(one.snapshot.process.get(figure, 0) for one in found) == sum(
             one.snapshot.process.get(figure, 0) for one in snapshots
         )

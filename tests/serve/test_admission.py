@@ -1,4 +1,4 @@
-"""Which requests a model takes."""
+"""Tests of the requests that a model admits."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from modelflow.wire.problem import Code
 
 
 class Time:
-    """A clock that the test turns."""
+    """A clock that the test advances."""
 
     def __init__(self):
         self.now = 100.0
@@ -109,11 +109,12 @@ def test_one_that_comes_behind_many_that_were_given_up_is_one():
     work(admission, time, 0.01)
     for _ in range(499):
         admission.admit(None)
-    assert admission.expected_wait == pytest.approx(0.01 * 128)  # as `WaitEstimator` has it of one
+    # as in `WaitEstimator` for a single request
+    assert admission.expected_wait == pytest.approx(0.01 * 128)
 
 
 def test_a_deadline_that_many_at_once_can_meet_is_found_out_from_few():
-    """A model that takes as long for 32 as for one is not held for one that takes 32 times that."""
+    """Tests a model that takes as long for 32 requests as for a single request."""
     admission, time = made()
     work(admission, time, 0.01, 10)
     most = 0

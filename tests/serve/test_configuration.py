@@ -1,4 +1,4 @@
-"""A model's configuration, as Triton's clients read it."""
+"""Tests of a model's configuration in Triton's format."""
 
 import modelflow
 from modelflow.serve.server import ServeOptions, Server

@@ -1,4 +1,4 @@
-"""Pages of other origins."""
+"""Tests of pages of other origins."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""``/dashboard``: what is served, in the browser."""
+"""Tests of ``/dashboard`` in the browser."""
 
 import contextlib
 import http.client
@@ -132,7 +132,7 @@ def test_a_page_that_has_gone_costs_nothing(server):
         next(events(answer))
         assert len(dashboard._watches) == 1
     answer.close()
-    for _ in range(1000):  # the server is told on its own thread, which answers in order
+    for _ in range(1000):  # the server learns of the end on its own thread, which answers in order
         assert send(server, "GET", "/dashboard/")[0] == 200
         if not dashboard._watches:
             break

@@ -1,4 +1,4 @@
-"""What is printed of a model."""
+"""Tests of the printed description of a model."""
 
 import json
 

@@ -40,7 +40,7 @@ def server(grpc_server, folder):
 
 @pytest.fixture(scope="module")
 def called(folder):
-    """What TensorFlow itself says: (version, signature, examples) -> outputs."""
+    """Returns a call into TensorFlow itself: (version, signature, examples) -> outputs."""
     tf = tensorflow()
     loaded = {version: tf.saved_model.load(str(folder / str(version))) for version in (1, 2)}
 
@@ -242,7 +242,7 @@ def test_tasks_that_do_not_fit_are_refused(server, channel, wanted, code, text):
         stub.MultiInference(tasks(*wanted), timeout=SECONDS)
     assert (refused.value.code().name, text in refused.value.details()) == (code, True)
     while server.model("m").admission.under_way:
-        pass  # what was sent to the signatures before is given up
+        pass  # waits until the requests that the clients gave up have ended
 
 
 def test_predict_over_grpc_chooses_a_signature(channel):

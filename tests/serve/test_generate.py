@@ -1,4 +1,4 @@
-"""Requests of one item, as people and browsers send them."""
+"""Tests of requests of one item, as users and browsers send them."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""Server-sent events: a buffer an event, as it comes."""
+"""Tests of server-sent events: each buffer is sent as an event at once."""
 
 import contextlib
 import json
@@ -17,7 +17,7 @@ PATH = "/v2/models/m/generate_stream"
 
 @contextlib.contextmanager
 def streaming(tokens, results_bound=None, **options):
-    """A server of a model that gives many buffers for one."""
+    """Yields a server of a model that gives many buffers for one input."""
     bound = {} if results_bound is None else {"results_bound": results_bound}
     try:
         with Server({"m": tokens.flow(**bound)}, ServeOptions(http_port=0, **options)) as server:
@@ -27,7 +27,7 @@ def streaming(tokens, results_bound=None, **options):
 
 
 class Events:
-    """A connection, and the events that come over it."""
+    """A connection and its events."""
 
     def __init__(self, server):
         host, port = server.address.removeprefix("http://").split(":")
@@ -46,14 +46,14 @@ class Events:
         self.socket.sendall(http_request(PATH, body, *headers, version=version))
 
     def head(self):
-        """The status and the headers of an answer."""
+        """Returns the status and the headers of a reply."""
         first = self.file.readline()
         lines = iter(self.file.readline, b"\r\n")
         found = dict(line.decode().strip().lower().split(": ", 1) for line in lines)
         return int(first.split()[1]), found
 
     def next(self):
-        """The value of the next event; None: there is none."""
+        """Returns the value of the next event, or None at the end."""
         size = int(self.file.readline(), 16)
         data = self.file.read(size)
         assert self.file.read(2) == b"\r\n"
@@ -76,7 +76,7 @@ def test_an_event_goes_out_before_the_next_buffer_is_made():
             assert tokens.made == list(range(number + 1))
             tokens.go.release()
         assert events.next() is None
-        events.ask(1)  # the connection stays
+        events.ask(1)  # the connection stays open
         assert events.head()[0] == 200
         assert [events.next(), events.next()] == [{"output": 0}, None]
         figures = server.model("m").figures

@@ -1,4 +1,4 @@
-"""Loads that do not come back: what they leave, and what is told of them when they do."""
+"""Tests of loads that hang: their effects, and the messages when they return."""
 
 import itertools
 import logging
@@ -11,7 +11,7 @@ from modelflow.serve.server import ServeOptions, Server
 from tests.serve.clients import ask
 from tests.serve.processes.server_processes import wait_until
 
-# Longer than a busy machine makes this process stand still.
+# Longer than the stalls of this process on a busy machine.
 _SECONDS = 3.0
 _GIVEN_UP = f"it was not loaded within {_SECONDS:g} s (--load-timeout)"
 
@@ -22,8 +22,8 @@ GRAPH = """digraph g {
     input -> unit -> output
 }"""
 
-# `open` waits while the file is there that is named in `hold`. It calls only what is written in C,
-# so that the line where it is found waiting is always one of its own.
+# `open` waits while the file that `hold` names exists. It calls only functions written in C,
+# because then the line where it waits is always one of its own lines.
 UNITS = """
 import os
 import time
@@ -54,13 +54,13 @@ class Held(modelflow.FlowUnit):
 
 
 class Holding:
-    """A served model whose loads may be held."""
+    """A served model whose loads can be blocked."""
 
     def __init__(self, folder: Path, server: Server) -> None:
         self.folder, self.server = folder, server
 
     def hold(self, name: str) -> None:
-        """Has the loads from now on wait until `release`; empty: they do not."""
+        """Makes later loads wait until `release`; with an empty name, they do not wait."""
         if name:
             (self.folder / name).touch()
         (self.folder / "hold").write_text(name)
@@ -79,7 +79,7 @@ class Holding:
 @pytest.fixture
 def holding(tmp_path, monkeypatch):
     monkeypatch.setattr("modelflow.serve.repository.loader._LAST_OF_FLOW", 0.05)
-    module = f"units_of_{tmp_path.name}"  # one that was imported is not read again
+    module = f"units_of_{tmp_path.name}"  # an imported module is not read again
     (tmp_path / f"{module}.py").write_text(UNITS)
     (tmp_path / "m.dot").write_text(GRAPH % module)
     (tmp_path / "hold").write_text("")
@@ -88,7 +88,7 @@ def holding(tmp_path, monkeypatch):
         yield Holding(tmp_path, server)
         for path in tmp_path.glob("held *"):
             path.unlink()
-        wait_until(lambda: not server._loader._loading)  # what was given up is about to end
+        wait_until(lambda: not server._loader._loading)  # loads that were given up are about to end
 
 
 def test_a_version_of_which_loads_hang_is_loaded_again_when_one_of_them_has_come_back(holding):
@@ -119,7 +119,7 @@ def test_what_comes_late_of_a_load_that_was_given_up_is_not_the_end_of_another(h
     holding.hold("")
     assert holding.load() == (200, "")
     holding.unload()
-    loader = holding.server._loader  # what was given up ends as far as it can
+    loader = holding.server._loader  # loads that were given up end as far as they can
     wait_until(
         lambda: (
             not loader._flows and not any("load" in work.thread.name for work in [*loader._works])
@@ -131,7 +131,7 @@ def test_what_comes_late_of_a_load_that_was_given_up_is_not_the_end_of_another(h
 
 
 def test_a_load_that_hangs_is_given_up_though_the_model_was_unloaded_meanwhile(holding, caplog):
-    holding.unload()  # else it goes on while another is loaded
+    holding.unload()  # else the model stays loaded while another is loaded
     with ThreadPoolExecutor() as pool:
         for number in itertools.count():
             holding.hold(f"held {number}")
@@ -139,7 +139,7 @@ def test_a_load_that_hangs_is_given_up_though_the_model_was_unloaded_meanwhile(h
             wait_until((holding.folder / f"opened held {number}").exists)
             holding.unload()
             if _GIVEN_UP not in loading.result()[1]:
-                break  # else it was unloaded too late: this process had stood still
+                break  # else the model was unloaded too late, because this process had stalled
     told = "version 1: a load that is no longer wanted is given up: "
     wait_until(lambda: told in caplog.text)
     hanging = holding.server._loader.list_hanging(("m", 1))

@@ -1,4 +1,4 @@
-"""Servers that end, and whose models come and go, while clients ask without a pause."""
+"""Tests of ending servers and changing models, while clients send requests without a pause."""
 
 import http.client
 import json
@@ -31,7 +31,7 @@ def wait(rows):
 
 
 class Client(threading.Thread):
-    """Asks over one connection, again and again; over another when it is told to."""
+    """Sends requests over one connection; reconnects when the server closes the connection."""
 
     def __init__(self, address, body):
         super().__init__(name="client")
@@ -45,13 +45,13 @@ class Client(threading.Thread):
             try:
                 self._ask()
             except ConnectionRefusedError:
-                return  # there is no server any more
+                return  # the server has ended
             except Exception as error:  # noqa: BLE001 - each is a request that failed
                 self.failed.append(error)
                 return
 
     def _ask(self):
-        """Asks until it is over, or the server says that the connection is."""
+        """Sends requests until the test or, by the server's announcement, the connection ends."""
         connection = http.client.HTTPConnection(self._address, timeout=60)
         connection.connect()
         try:
@@ -98,11 +98,11 @@ def test_no_request_fails_while_a_model_is_loaded_again_and_again(tmp_path, how)
                 client.join()
     assert [client.failed for client in clients] == [[], []]
     assert min(client.answers for client in clients) > 0
-    assert max(held[4:]) <= max(held[:4]) + 2  # a version that ends may still close
+    assert max(held[4:]) <= max(held[:4]) + 2  # an ending version may still have to close files
 
 
 def _reload(server, root, number, *, is_asked):
-    """Has another version served; returns how many threads and descriptors there are then."""
+    """Makes the server serve another version; returns the counts of threads and descriptors."""
     write_version(root, number)
     if is_asked:
         connection = http.client.HTTPConnection(server.address.removeprefix("http://"), timeout=60)

@@ -1,4 +1,4 @@
-"""What a server does not take: each limit, and its error."""
+"""Tests of the limits of a server: each limit, and its error."""
 
 import gzip
 import json
@@ -82,7 +82,7 @@ def test_a_tensor_of_too_many_elements_is_refused_over_both_protocols():
 
 
 def test_a_request_of_too_many_rows_is_refused_over_both_protocols():
-    """Rows of no elements, and rows that one value stands for, cost nothing to send."""
+    """Tests rows without elements, and rows repeated from one value, which are cheap to send."""
     endless = {"name": "input", "shape": [1 << 40, 0], "datatype": "FP32", "data": []}
     with (
         grpc_served(max_rows=4) as server,
@@ -260,7 +260,7 @@ def test_more_connections_than_there_may_be_are_refused():
     with served(connections=limits) as server, _client(server) as first:
         head = f"POST {PREDICT} HTTP/1.1\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n"
         first.sendall(head.encode())
-        assert first.recv(12) == b"HTTP/1.1 100"  # it is no longer idle
+        assert first.recv(12) == b"HTTP/1.1 100"  # the connection is no longer idle
         with _client(server) as second:
             assert answer(second)[0] == 503
 

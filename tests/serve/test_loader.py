@@ -1,4 +1,4 @@
-"""What loads and ends flows, where foreign code does not come back."""
+"""Tests of the loader of flows, with foreign code that does not return."""
 
 import queue
 import threading
@@ -11,7 +11,7 @@ from modelflow.serve.repository.loader import Loader
 
 
 class Held:
-    """Work that does not come back before the test is over."""
+    """Work that does not return before the test is over."""
 
     def __init__(self):
         self.is_over, self.begun = threading.Event(), threading.Semaphore(0)
@@ -36,7 +36,7 @@ def loader():
 
 
 def outcome(loader, work, **more):
-    """What is told of something that is done."""
+    """Returns the outcome that the loader reports for some work."""
     found = queue.SimpleQueue()
     assert loader.run(work, found.put, **more)
     return found.get()
@@ -115,7 +115,7 @@ def test_the_end_waits_for_nothing_that_hangs_and_names_it(held):
     held.begun.acquire()
     loader.run(held.wait, print)
     held.begun.acquire()
-    for _ in range(2):  # the second waits for nothing, and says the same
+    for _ in range(2):  # the second run waits for nothing, and reports the same
         with pytest.raises(FlowFailed) as failure:
             loader.stop()
         hung, load = map(str, failure.value.exceptions)
@@ -125,7 +125,7 @@ def test_the_end_waits_for_nothing_that_hangs_and_names_it(held):
 
 
 def held_flow(held):
-    """A flow whose unit does not open before the test is over."""
+    """Returns a flow whose unit does not open before the test is over."""
 
     class Unit(modelflow.FlowUnit):
         SPEC = modelflow.FlowUnitSpec(
@@ -170,7 +170,7 @@ def test_loads_that_hang_are_listed_by_version_until_they_come_back(held, loader
     work = loader.run(lambda: loader.load(lambda: held_flow(held)), print, weight=1)
     held.begun.acquire()
     loader.give_up(work, ("m", 1))
-    work.thread.join()  # the thread that has loaded it is free; that of the unit is not
+    work.thread.join()  # the loader's thread is free, but the unit's thread is not
     (where,) = loader.list_hanging(("m", 1))
     assert where.startswith("node 'opens' has been in open for ")
     assert loader.list_hanging(("m", 2)) == loader.list_hanging(("other", 1)) == []

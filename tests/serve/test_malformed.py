@@ -1,4 +1,4 @@
-"""Requests that are wrong, over real sockets: the right code each, and the next one is answered."""
+"""Tests of malformed requests over real sockets: the right code, and further answers."""
 
 import gzip
 import itertools
@@ -29,7 +29,7 @@ DEEP = 100_000
 @pytest.fixture(scope="module")
 def server(grpc_server):
     @modelflow.flowunit(name="mean")
-    def length(row):  # takes every row of numbers, whatever they are
+    def length(row):  # takes any row of numbers
         return np.float32(len(row))
 
     with grpc_served(length, max_body=1 << 20) as running:
@@ -38,18 +38,18 @@ def server(grpc_server):
 
 @pytest.fixture(autouse=True)
 def _sound(server):
-    """Behind every request the next one is answered, and nothing is left of the one before."""
+    """Checks after every request that the next request succeeds and nothing is left."""
     yield
     assert ask(server, PREDICT, {"instances": [[1.0, 3.0]]})[:2] == (200, {"predictions": [2.0]})
     with stub(server) as client:
         assert client.oip("ModelInfer", infer()).model_name == "m"
     model = server.model("m")
     while model.admission.under_way:
-        pass  # one that has been given up ends a little later
+        pass  # a cancelled request ends a little later
 
 
 def tensor(**fields):
-    """An infer request with one input, changed."""
+    """Returns an infer request with one input, changed by ``fields``."""
     one = {"name": "input", "shape": [1, 3], "datatype": "FP32", "data": [1.0, 2.0, 3.0], **fields}
     found = {key: value for key, value in one.items() if value is not None}
     return json.dumps({"inputs": [found]}).encode()
@@ -59,7 +59,7 @@ def doc(value):
     return json.dumps(value).encode()
 
 
-# What is no JSON, or none of any use, whatever the protocol.
+# Bodies that are no JSON, or useless JSON, for every protocol.
 NO_DOCUMENTS = [
     b"",
     b" ",
@@ -425,7 +425,7 @@ FUZZ = settings(
 
 
 def mangled(data):
-    """Bytes with a part cut out, doubled, or put in."""
+    """Draws bytes with a part removed, doubled, or inserted."""
     return st.tuples(
         st.integers(0, len(data)), st.integers(0, 8), st.binary(max_size=8), st.booleans()
     ).map(
@@ -503,7 +503,7 @@ METHODS = (
     ("tensorflow.serving.ModelService", "HandleReloadConfigRequest"),
 )
 FINE = {"OK", "INVALID_ARGUMENT", "NOT_FOUND", "UNIMPLEMENTED", "RESOURCE_EXHAUSTED"}
-FINE |= {"PERMISSION_DENIED"}  # to load models
+FINE |= {"PERMISSION_DENIED"}  # the permission to load models
 
 
 @pytest.mark.parametrize(("service", "name"), METHODS)

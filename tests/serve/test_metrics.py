@@ -1,4 +1,4 @@
-"""Counters as Prometheus reads them."""
+"""Tests of the counters in Prometheus's format."""
 
 import pytest
 
@@ -11,7 +11,7 @@ PREDICT = "/v1/models/m:predict"
 
 
 def metrics(server):
-    """Every sample: (name, labels without those that all have) -> value."""
+    """Returns every sample: (name, labels without the common labels) -> value."""
     status, headers, text = send(server, "GET", "/metrics")
     assert status == 200
     assert headers["content-type"].startswith("text/plain; version=")

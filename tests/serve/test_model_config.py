@@ -1,4 +1,4 @@
-"""``models.config``, as TensorFlow Serving reads it."""
+"""Tests of ``models.config``, in TensorFlow Serving's format."""
 
 import pytest
 

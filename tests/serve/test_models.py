@@ -1,4 +1,4 @@
-"""Which model a request means."""
+"""Tests of the model that a request names."""
 
 import pytest
 
@@ -51,7 +51,7 @@ def test_the_versions_of_a_model_are_given_newest_first(models):
 def test_the_one_that_was_added_last_answers_for_its_version(models):
     before, after = models.find("m", "2"), Model("m", 2)
     models.add(after)
-    models.remove(before)  # it has been replaced: the other stays
+    models.remove(before)  # the model has been replaced, and the other stays
     assert models.find("m", "2") is after
 
 

@@ -1,4 +1,4 @@
-"""A model that takes nothing is asked by a request that brings nothing, and is called once."""
+"""Tests of a model without inputs, whose requests have no inputs and make one call."""
 
 import shutil
 from pathlib import Path
@@ -21,7 +21,7 @@ THREE = [1.0, 2.0, 3.0]
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    """Gives three numbers and a text; its other signature takes an input."""
+    """Writes a model with numbers and a text as outputs; its other signature has an input."""
     tf = tensorflow()
     module, path = tf.Module(), tmp_path_factory.mktemp("constant") / "model"
     module.numbers = tf.Variable(THREE)
@@ -129,7 +129,7 @@ def test_a_recorded_request_without_inputs_is_run_before_a_version_is_served(mod
 
 
 def unit_in(folder, model, inputs=""):
-    """Writes a unit file for a model, in a folder of its own."""
+    """Writes a unit file for a model, in its own folder."""
     output = "[output.output1]\nname = 'numbers'\ntype = 'float'\n"
     base = f"name = 'constant'\ntype = 'inference'\nvirtual_type = 'tensorflow'\nentry = '{model}'"
     (folder / "constant.toml").write_text(f"[base]\n{base}\n{inputs}{output}")

@@ -1,4 +1,4 @@
-"""The description of a server, and what the server answers beside it."""
+"""Tests of the description of a server, and of endpoints that the description omits."""
 
 import json
 
@@ -46,7 +46,7 @@ shape = []
 
 
 class Pair(modelflow.FlowUnit):
-    """Two inputs, two outputs, one of them of no type."""
+    """A unit with two inputs and two outputs, of which the second output has no type."""
 
     SPEC = modelflow.FlowUnitSpec(
         "pair",
@@ -117,8 +117,8 @@ def test_everything_that_is_described_is_there(server, document):
                 assert send(server, method.upper(), path)[0] == 200, path
 
 
-# Pages for people, the description itself, a second name, and what these two servers lack:
-# examples, an open repository, several versions.
+# Pages for people, the description itself, a second name, and the endpoints that these two servers
+# lack. The servers lack examples, an open repository and several versions.
 UNDESCRIBED = (
     *("/openapi.json", "/docs", "/dashboard", "/monitoring"),
     *(":classify", ":regress", "/load", "/unload", "/stats/(?P<name>[^/]+)/versions/"),
@@ -223,9 +223,9 @@ def test_every_signature_of_a_saved_model_is_described(tmp_path):
         for verb in ("predict", "classify")
     )
     texts = {"signature_name": "classify", "instances": ["an example"]}
-    assert predict.is_valid(texts)  # a signature of its own, with its own inputs
+    assert predict.is_valid(texts)  # a separate signature, with its own inputs
     assert not predict.is_valid({**texts, "signature_name": "serving_default"})
-    assert not classify.is_valid({"examples": [{"x": 1.0}]})  # the default one is for predict
+    assert not classify.is_valid({"examples": [{"x": 1.0}]})  # the default signature is for predict
     assert not classify.is_valid({"examples": [], "signature_name": "classify"})
 
 

@@ -1,4 +1,4 @@
-"""The page that describes a server, and its script."""
+"""Tests of the page that describes a server, and of its script."""
 
 import base64
 import hashlib
@@ -96,7 +96,7 @@ async function play() {
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 def test_the_script_asks_with_the_key_and_shows_the_answer(server, page, tmp_path):
-    """Run by node, with as much of a page as it uses."""
+    """Runs the page's script in node, with a stand-in for the used parts of the page."""
     (script,) = re.findall(r"<script>(.*?)</script>", page[1], re.DOTALL)
     program = tmp_path / "page.js"
     program.write_text(f"{PLAY}\n{{{script}}}\nplay();")
@@ -110,7 +110,7 @@ def test_the_script_asks_with_the_key_and_shows_the_answer(server, page, tmp_pat
 
 @needs_browser
 def test_a_browser_shows_the_page_and_tries_a_call(server):
-    """With the page's own policy of what it may load and do."""
+    """Runs with the page's own content security policy."""
     with browsing() as browser:
         browser.open(f"{server.address}/docs")
         browser.type("//input[@id='key']", "s3cret")

@@ -1,4 +1,4 @@
-"""Who looks at the disk, and who is told."""
+"""Tests of the repository poller: when the disk is read, and which callers are notified."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from tests.serve.models_on_disk import write_model
 
 
 class Later:
-    """A loader and a mailbox in one: looks, and what they give, wait for the test."""
+    """A combined loader and loop queue; reads of the disk and their results wait for the test."""
 
     def __init__(self):
         self.looks = []
@@ -23,7 +23,7 @@ class Later:
         return True
 
     def go(self):
-        """Makes the looks that were asked for."""
+        """Runs the requested reads of the disk."""
         looks, self.looks = self.looks, []
         for make, done in looks:
             try:
@@ -80,7 +80,7 @@ def test_a_look_that_fails_again_and_again_is_said_once(path, caplog):
     poller.config = None
     poller.refresh()
     later.go()
-    assert caplog.text.count("the served models continue") == 2  # it was well in between
+    assert caplog.text.count("the served models continue") == 2  # the poll succeeded in between
     assert seen == [["m"]]
 
 

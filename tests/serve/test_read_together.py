@@ -1,4 +1,4 @@
-"""Small requests that come in one turn of the server's loop, and are read together."""
+"""Tests of small requests that arrive in one turn of the server's loop, and are parsed together."""
 
 import asyncio
 import contextlib
@@ -71,7 +71,7 @@ def server():
 
 @pytest.fixture(scope="module")
 def logged(tmp_path_factory):
-    """A server, and what it writes into its access log: to be read as it comes."""
+    """Yields a server and its access log, as a pipe."""
     path = tmp_path_factory.mktemp("log") / "access"
     os.mkfifo(path)
     reading = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
@@ -82,7 +82,7 @@ def logged(tmp_path_factory):
 
 
 INFER = "/v2/models/m/infer"
-SAME = st.integers(2, 2) | st.integers(1, 3)  # lengths of rows: mostly such as go together
+SAME = st.integers(2, 2) | st.integers(1, 3)  # lengths of rows: mostly lengths that can be batched
 
 
 @st.composite
@@ -137,7 +137,7 @@ def _message(body, path=PREDICT, headers=()):
 
 
 def _answers(server, pieces, count):
-    """What is answered to requests that are sent so, over one connection."""
+    """Returns the replies to requests that are sent in these pieces over one connection."""
     return [(status, json.loads(body)) for status, _, body in _whole_answers(server, pieces, count)]
 
 
@@ -161,7 +161,7 @@ def _answer(client):
 
 def _whole_answer(client):
     response = http.client.HTTPResponse(client)
-    response.fp = client.makefile("rb", 0)  # nothing of the next answer is read
+    response.fp = client.makefile("rb", 0)  # nothing of the next reply is read
     response.begin()
     headers = {name.lower(): value for name, value in response.getheaders()}
     headers.pop("date", None)
@@ -169,7 +169,7 @@ def _whole_answer(client):
 
 
 def _logged(lines, count):
-    """What the next lines of an access log say, but of times, connections and made-up ids."""
+    """Returns the next lines of an access log, without times, connections and generated ids."""
     found = []
     for line in itertools.islice(lines, count):
         said = json.loads(line)
@@ -181,7 +181,7 @@ def _logged(lines, count):
 
 
 def _counted(server):
-    """What the metrics count of the requests to a model."""
+    """Returns the metrics' counts of the requests to a model."""
     _, _, text = send(server, "GET", "/metrics")
     found = samples_of(text.decode())
     return Counter({sample: found[sample] for sample in found if sample[0] in COUNTED})
@@ -215,7 +215,7 @@ def test_requests_that_come_together_are_answered_logged_and_counted_as_each_alo
                 del headers["x-request-id"]  # made up
         counts = _counted(server)
         counts.subtract(before)
-        next(lines)  # of the first look at the metrics
+        next(lines)  # of the first request for the metrics
         seen.append((answers, _logged(lines, len(messages)), counts))
         next(lines)
     assert seen[1] == seen[0]
@@ -250,7 +250,7 @@ def test_who_goes_before_its_request_is_read_counts_as_cancelled_and_holds_nobod
             while model.admission.under_way <= number:
                 pass
         assert entered.wait(60)
-        clients.pop().close()  # there was no room for it in the flow
+        clients.pop().close()  # the flow had no room for its request
         while not model.figures.outcomes["CANCELLED"]:
             pass
         assert model.admission.under_way == 5
@@ -263,7 +263,7 @@ def test_who_goes_before_its_request_is_read_counts_as_cancelled_and_holds_nobod
 
 
 def _waiting(count, **limits):
-    """A server whose model waits to be let go, and says when it works."""
+    """Returns a server whose model reports its calls and waits for an event."""
     entered, go = threading.Semaphore(0), threading.Event()
 
     @modelflow.flowunit(name="mean")
@@ -325,7 +325,7 @@ def test_who_goes_while_its_row_waits_in_the_flow_is_not_worked_for_and_counts_o
             pass
         go.set()
         assert [_answer(client)[1]["predictions"] for client in clients] == [[0.0], [2.0]]
-        assert entered.acquire(timeout=60)  # for the last one; not for who has gone
+        assert entered.acquire(timeout=60)  # for the last client; not for the client that has gone
         assert not entered.acquire(blocking=False)
         for client in clients:
             client.close()
@@ -356,9 +356,9 @@ def test_each_of_those_that_wait_together_is_given_up_when_its_own_time_is_over(
             while model.admission.under_way + model.figures.requests < len(clients):
                 pass
 
-        ask_for(0)  # the unit has it
+        ask_for(0)  # the unit has the request
         assert entered.acquire(timeout=60)
-        ask_for(1)  # in its queue
+        ask_for(1)  # in the model's queue
         ask_for(2)  # these three wait unread
         ask_for(3, "Inference-Timeout-Ms: 300")
         ask_for(4, "Inference-Timeout-Ms: 600")
@@ -368,7 +368,7 @@ def test_each_of_those_that_wait_together_is_given_up_when_its_own_time_is_over(
         assert _answer(clients[3])[0] == 504
         go.release()
         assert _answer(clients[1]) == (200, {"predictions": [1.0]})
-        assert _answer(clients[4])[0] == 504  # though the unit does not come back
+        assert _answer(clients[4])[0] == 504  # although the unit does not return
         for _ in range(3):
             go.release()
         assert _answer(clients[2]) == (200, {"predictions": [2.0]})
@@ -379,7 +379,7 @@ def test_each_of_those_that_wait_together_is_given_up_when_its_own_time_is_over(
 
 @contextlib.contextmanager
 def _blocked():
-    """A server whose model holds a request, with one in its queue; others wait unread."""
+    """Yields a server whose model blocks with a full queue; further requests wait unread."""
     serving, entered, go = _waiting(1)
     with serving as server, contextlib.ExitStack() as open_clients:
         model = server.model("m")
@@ -420,7 +420,7 @@ def test_a_timeout_is_one_however_its_name_is_written(timeout, status):
     body = f'{{"inputs": [{tensor}], "parameters": {{"time\\u006fut": {timeout}}}}}'.encode()
     serving, entered, go = _waiting(8)
     with serving as server, _connect(server) as first, _connect(server) as second:
-        first.sendall(_row(0))  # the unit has it
+        first.sendall(_row(0))  # the unit has the request
         assert entered.acquire(timeout=60)
         second.sendall(_message(body, INFER))
         assert _answer(second)[0] == status
@@ -461,10 +461,10 @@ def test_short_requests_go_in_at_the_place_of_the_first_that_waits():
                 pass
 
         ask_for(0)
-        assert entered.acquire(timeout=60)  # and holds it; the next waits in its queue
+        assert entered.acquire(timeout=60)  # and keeps the request; the next waits in its queue
         for number in (1, 2):
             ask_for(number, read_at_once)
-        ask_for(3)  # waits unread, behind 2
+        ask_for(3)  # waits unread, after 2
         ask_for(4, read_at_once)
         ask_for(5)  # with 3
         ask_for(6, read_at_once)
@@ -628,7 +628,7 @@ def test_who_goes_when_the_flow_has_just_ended_is_counted_once():
             reader = PredictReader(server.model, ServeOptions())
             for http_request in http_requests:
                 model.pending.add(http_request, reader, None)
-            # Behind their way in, and before they are told that there is none.
+            # After their submission, and before they learn that the flow has no room.
             asyncio.get_running_loop().call_soon(http_requests[0].on_cancel)
 
         model.loop_queue.post(come_and_go)
@@ -692,9 +692,9 @@ def test_requests_that_cannot_be_read_together_are_read_each_by_itself(server, m
 @pytest.mark.parametrize(
     ("wrong", "alone"),
     [
-        (b'{"instances": [["a"]]}', 1),  # fits with no other
+        (b'{"instances": [["a"]]}', 1),  # cannot be batched with any other
         (b'{"inputs": [[5.0]]}', 1),  # in columns
-        (b'{"instances": [[1.0, 2.0]]}', 0),  # of another length
+        (b'{"instances": [[1.0, 2.0]]}', 0),  # has another length
         (b"{", 1),
     ],
 )

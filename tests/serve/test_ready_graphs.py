@@ -1,4 +1,4 @@
-"""The ready graphs, served as they are, and asked in every way that a client has."""
+"""Tests of the ready graphs, served unchanged, and called in every way of a client."""
 
 import base64
 import importlib
@@ -92,7 +92,7 @@ def test_a_detector_answers_with_as_many_boxes_as_there_are_shapes(server, monke
 def test_a_text_classifier_tells_moods(server, monkeypatch):
     monkeypatch.syspath_prepend(ready_graphs() / "models" / "sentiment")
     reviews = importlib.import_module("sentences").reviews
-    texts, moods = reviews(200, seed=99)  # not those that it was trained on
+    texts, moods = reviews(200, seed=99)  # not the texts of the training
     found = predicted(server, "sentiment", texts)
     told = [["negative", "positive"].index(best["class"]) for best, _ in found]
     assert np.mean(np.equal(told, moods)) >= 0.97

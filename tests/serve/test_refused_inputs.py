@@ -1,4 +1,4 @@
-"""A shape that only the engine notices, through a server: the client is told what was wrong."""
+"""Tests of a shape that only the engine rejects: the client gets the engine's message."""
 
 import grpc
 import numpy as np

@@ -1,4 +1,4 @@
-"""Models that come and go while they are asked for, with a real server, models and clients."""
+"""Tests of changing models under requests, with a real server, models and clients."""
 
 import contextlib
 import http.client
@@ -24,7 +24,7 @@ BODY = {"instances": [[1.0, 2.0]]}
 
 
 class Slow:
-    """A unit that waits with its opening, and with its work, until it is let go."""
+    """A unit that waits in `open` and in `process` for the test's events."""
 
     def __init__(self):
         self.opening, self.open = threading.Semaphore(0), threading.Event()
@@ -69,7 +69,7 @@ def slow():
 
 @contextlib.contextmanager
 def listening(catalogue, **options):
-    """A server that may still be loading."""
+    """Yields a server that may still be loading."""
     server = Server(catalogue, ServeOptions(http_port=0, **options))
     try:
         server.listen()
@@ -90,7 +90,7 @@ def predict(server, name="m", at=""):
 
 
 def states(server, name="m"):
-    """What is told of every version: its state, and its error."""
+    """Returns the state and the error of every version."""
     found = ask(server, f"/v1/models/{name}")[1]["model_version_status"]
     return {int(one["version"]): (one["state"], one["status"]["error_message"]) for one in found}
 
@@ -260,9 +260,9 @@ def test_a_model_is_unloaded_and_loaded_by_its_name(tmp_path):
         assert predict(server) == (404, "Servable not found for request: Latest(m)")
         until(server, 1, "END")
         assert index(server) == {("m", "1"): ("UNAVAILABLE", "")}
-        assert send(server, "GET", "/readyz")[0] == 200  # nobody asks for it
+        assert send(server, "GET", "/readyz")[0] == 200  # the model was not requested
         write_version(tmp_path / "m", 2)
-        server.refresh()  # what was unloaded stays so
+        server.refresh()  # unloaded models stay unloaded
         assert load(server) == 200
         assert predict(server) == 2.0
         status, text = load(server, "mm")
@@ -429,7 +429,7 @@ def test_a_file_of_tensorflow_serving_is_read_and_read_again(tmp_path):
     with Server(catalogue, ServeOptions(http_port=0)) as server:
         assert predict(server, at="/labels/stable") == 1.0
         assert predict(server, at="/labels/first") == 1.0
-        file.write_text(text.format(3))  # which is not there: the label stays
+        file.write_text(text.format(3))  # the version does not exist, so the label stays
         server.refresh()
         until(server, 3, "END")
         assert predict(server, at="/labels/stable") == 1.0
@@ -478,7 +478,7 @@ def test_whoever_waits_for_a_load_is_told_when_the_server_stops(slow):
         assert slow.opening.acquire(timeout=60)
         host, port = server.address.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port)), timeout=60) as client:
-            # In one piece: when the first is answered, the second is under way.
+            # Sent together: when the first is answered, the second is in progress.
             path = "/v2/repository/models/m/load"
             client.sendall(request("/livez", method="GET") + request(path, b"{}"))
             assert answer(client)[0] == 200
@@ -490,7 +490,7 @@ def test_whoever_waits_for_a_load_is_told_when_the_server_stops(slow):
 
 
 def test_reloads_of_a_file_under_load_fail_no_request(tmp_path):
-    """Every answer is that of a version that was there, and the newest comes to be heard."""
+    """Tests that every answer is of an existing version, and the newest version's comes."""
     path = write_model(tmp_path / "m.onnx", 1)
     with serving(path, is_repository_open=True) as server:
         failed, heard, is_over = [], set(), threading.Event()

@@ -1,4 +1,4 @@
-"""What is noted of requests: ids, traces, lines of the access log."""
+"""Tests of the data that is recorded of requests: ids, traces, lines of the access log."""
 
 import json
 import socket
@@ -93,11 +93,11 @@ def test_a_call_over_grpc_has_the_id_that_it_brings(server):
         assert ("x-request-id", "mine") in found[0].trailing_metadata()
 
 
-# -- what a graph is told -------------------------------------------------------------------------
+# -- the context of a graph's sessions ------------------------------------------------------------
 
 
 class Told(modelflow.FlowUnit):
-    """Notes what the sessions of requests were told."""
+    """Records the session contexts of requests."""
 
     SPEC = modelflow.FlowUnitSpec(
         "mean",
@@ -239,7 +239,7 @@ def test_nothing_listens_where_the_log_cannot_be_written(tmp_path):
 
 
 def test_a_request_without_a_log_makes_no_more_calls(server):
-    """Who brings an id pays for it; who brings none does not."""
+    """Tests that a request with an id costs more calls, and a request without an id does not."""
     made = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Middleware, "receive", lambda *_: made.append(1))
@@ -282,7 +282,7 @@ def test_a_stream_has_its_line_when_it_ends(tmp_path):
         events.head()
         assert events.next() == {"output": 0}
         assert ask(server, "/v2")[0] == 200
-        server.refresh()  # what is logged until now is written before the file is opened anew
+        server.refresh()  # earlier lines are written before the file is opened again
         while len(path.read_text().splitlines()) < 1:
             pass
         assert [line["path"] for line in logged(path)] == ["/v2"]
@@ -301,7 +301,7 @@ def test_a_stream_that_nobody_reads_to_its_end_has_a_line_of_what_was_sent(tmp_p
             events.ask(9)
             events.head()
             assert events.next() == {"output": 0}
-            events.ask(9)  # its turn does not come
+            events.ask(9)  # waits for the reply before, which does not end
             assert tokens.began.acquire(timeout=SECONDS)
             assert tokens.began.acquire(timeout=SECONDS)
         while server.model("m").admission.under_way:

@@ -1,4 +1,4 @@
-"""Parameters of Open Inference requests: obeyed, or refused with their name; none is ignored."""
+"""Tests of the parameters of Open Inference requests: each is obeyed, or rejected with its name."""
 
 import grpc
 import numpy as np
@@ -107,7 +107,7 @@ def test_those_of_inputs_and_outputs_are_refused_as_well(server, more, where):
 
 
 def test_large_lists_are_no_values_of_parameters(server):
-    """In a large document a list of numbers is an array, which equals nothing."""
+    """Tests that a list of numbers in a large document, parsed as an array, equals no parameter."""
     status, found, _ = ask(server, INFER, document({"sequence_id": list(range(50_000))}))
     assert status == 400
     assert "request: parameter 'sequence_id'" in found["error"]

@@ -1,4 +1,4 @@
-"""Which endpoint a path belongs to."""
+"""Tests of the endpoint to which a path belongs."""
 
 import pytest
 
@@ -24,7 +24,7 @@ ROUTER = Router(ENDPOINTS)
     ],
 )
 def test_the_names_in_a_path_are_given(target, names):
-    for _ in range(2):  # found, and found again
+    for _ in range(2):  # by the router, and from its cache
         found = ROUTER.find("GET", target)
         assert found.answer(None, found.names) == names
 

@@ -1,4 +1,4 @@
-"""Arrays of requests as items, and buffers as arrays again."""
+"""Tests of requests' arrays as items, and of buffers as arrays again."""
 
 import numpy as np
 import pytest
@@ -93,7 +93,7 @@ def test_buffers_of_different_shapes_stay_a_list(dtype):
 @pytest.mark.parametrize("given", [(np.zeros(2), np.zeros(3)), ([1.0, 2.0], [1.0, 2.0, 3.0])])
 @pytest.mark.parametrize("shape", [(2,), (None,), None])
 def test_buffers_of_different_shapes_are_no_tensor_of_numbers(given, shape):
-    """They came as texts of JSON, whatever the metadata said."""
+    """Tests outputs that were once sent as JSON texts in spite of the metadata."""
     with pytest.raises(Problem, match=r"output 'x': its 2 items have different shapes, \(2,\), "):
         values_of(port(shape=shape), buffers(*given))
 

@@ -1,4 +1,4 @@
-"""The same inputs, asked in every way that there is, have the same answers: the ready graphs."""
+"""Tests that all ways to call the ready graphs give the same answers to the same inputs."""
 
 import base64
 import importlib
@@ -21,7 +21,7 @@ from tests.serve.processes.linked import Linked
 pytest.importorskip("tensorflow")
 INPUTS = {"digit": "image", "shapes": "image", "sentiment": "text"}
 OUTPUTS = {"digit": "digit", "shapes": "boxes", "sentiment": "mood"}
-ONE, ALL = 1, 16  # items of a request
+ONE, ALL = 1, 16  # the number of items of a request
 
 
 def digits():
@@ -57,7 +57,7 @@ def server(request, grpc_server):
 
 @pytest.fixture(scope="module")
 def expected(items):
-    """What a program is answered that runs the graphs itself."""
+    """Returns the results of a program that runs the graphs itself."""
     found = {}
     for name, values in items.items():
         with modelflow.Flow(ready_graphs() / f"{name}.toml") as flow:
@@ -66,7 +66,7 @@ def expected(items):
 
 
 def plain(value):
-    """What a graph gives, as lists, dicts, numbers and texts."""
+    """Returns a graph's result as lists, dicts, numbers and texts."""
     if hasattr(value, "_asdict"):
         return plain(value._asdict())
     if isinstance(value, dict):
@@ -189,7 +189,7 @@ WAYS = (
     ("way", "name"),
     [
         *((way, name) for way in WAYS for name in INPUTS),
-        (infer_json, "sentiment"),  # it has no form for bytes that are no text
+        (infer_json, "sentiment"),  # this protocol has no form for bytes that are no text
     ],
 )
 def test_every_way_to_ask_has_the_answers_of_the_graph_itself(
@@ -203,7 +203,7 @@ def test_every_way_to_ask_has_the_answers_of_the_graph_itself(
 
 
 def assert_same(one, right):
-    """Compares, where a batch of another size may round a score in another way."""
+    """Compares results; a batch of another size may round a score differently."""
     if isinstance(right, list):
         assert len(one) == len(right)
         for part, of_right in zip(one, right, strict=True):

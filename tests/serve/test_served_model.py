@@ -1,4 +1,4 @@
-"""A flow as clients see it."""
+"""Tests of a flow from the view of its clients."""
 
 import asyncio
 import contextlib
@@ -17,13 +17,13 @@ ROW = {"input": np.ones((1, 2), np.float32)}
 
 
 def test_room_that_an_answer_makes_is_seen_in_the_same_turn_of_the_loop():
-    """A turn that brings many requests is long: they need not wait for its end to be taken."""
+    """Tests that the requests of a long turn do not have to wait for its end."""
 
     async def turn(flow):
         loop_queue = LoopQueue(asyncio.get_running_loop())
         model = ServedModel("m", 1, flow, loop_queue, ServeOptions(max_requests=1))
         answers = []
-        for number in range(3):  # nothing is awaited: this is one turn
+        for number in range(3):  # no await: this is one turn
             while True:
                 with contextlib.suppress(OverloadedError):
                     model.expect(None)
@@ -42,7 +42,7 @@ def test_room_that_an_answer_makes_is_seen_in_the_same_turn_of_the_loop():
 
 
 def test_a_version_that_is_replaced_while_a_request_makes_room_still_answers_it():
-    """Whoever has found it is sent behind what came meanwhile, and must not find it gone."""
+    """Tests a request that found the version, and is then queued behind the version's removal."""
     seen = []
 
     async def turn(flow):

@@ -146,7 +146,7 @@ def test_a_body_that_is_too_long_is_refused():
 
 
 class Gate:
-    """A unit that waits until it is let go."""
+    """A unit that waits until the test releases the gate."""
 
     def __init__(self):
         self.entered, self.go, self.seen = threading.Semaphore(0), threading.Event(), []
@@ -164,7 +164,7 @@ class Gate:
 
 
 def asking(server, value, found, **more):
-    """A thread that asks."""
+    """Returns a thread that sends a request."""
     document = {"instances": [[float(value)]]}
     thread = threading.Thread(
         target=lambda: found.append(ask(server, PREDICT, document, **more)[:2]), name="asking"
@@ -321,9 +321,10 @@ def test_a_stop_that_answers_nothing_more_cuts_short_one_that_does():
 
 @contextlib.contextmanager
 def handled(handler):
-    """Has SIGUSR1 call it; yields what has the main thread take that signal, as often as it must.
+    """Installs a handler of SIGUSR1; yields a function that triggers the handler.
 
-    One that comes just before the main thread begins to wait is noticed when the wait is over.
+    A signal that arrives just before the main thread begins to wait is noticed after the wait.
+    Therefore the function sends it again and again.
     """
     noticed = threading.Event()
 
@@ -371,13 +372,13 @@ def test_a_handler_of_signals_may_stop_what_the_main_thread_is_stopping():
 
 @pytest.mark.parametrize("part", [HttpServer, Loader])
 def test_a_handler_of_signals_stops_a_server_whose_stop_holds_what_it_would_wait_for(part):
-    """As `Thread.join` holds a lock of the thread's when that has ended, and a pool its own."""
+    """Tests a stop that holds a lock, as `Thread.join` and thread pools do at the end."""
     method = "close" if part is HttpServer else "interrupt"
     ends = getattr(part, method)
     server = served().start()
 
     def end(self, *arguments):
-        with pytest.MonkeyPatch.context() as patch:  # else a second call of it would wait for ever
+        with pytest.MonkeyPatch.context() as patch:  # else a second call would wait for ever
             patch.setattr(part, method, lambda *_: pytest.fail("called inside itself"))
             signal.raise_signal(signal.SIGUSR1)
         ends(self, *arguments)
@@ -447,10 +448,10 @@ def test_an_address_in_use_says_so():
 
 
 def test_a_target_may_be_absolute_and_a_request_has_one_host(server):
-    """As a client of a proxy asks (RFC 9112, 3.2.2); of two hosts each side might take another."""
+    """Tests a proxy's form (RFC 9112, 3.2.2); with two hosts, each side might take another."""
     address = server.address
     document = json.dumps({"instances": [[1.0, 2.0]]})
-    for _ in range(3):  # also where the head has come before
+    for _ in range(3):  # also if the head is cached
         status, _, body = send(server, "POST", f"{address}{PREDICT}", document)
         assert (status, json.loads(body)) == (200, {"predictions": [1.5]})
     assert send(server, "GET", f"{address}/v2/health/live")[0] == 200

@@ -1,4 +1,4 @@
-"""``/stats``: what `modelflow top` and `modelflow doctor` read of a server."""
+"""Tests of ``/stats``, which `modelflow top` and `modelflow doctor` read from a server."""
 
 import pytest
 
@@ -14,7 +14,7 @@ from tests.serve.test_request_context import PREDICT
 
 @pytest.fixture
 def two():
-    """A server with the models "one" and "other"."""
+    """Yields a server with the models "one" and "other"."""
     flows = {
         name: modelflow.Flow(TYPED.format(node="batch_size=8"), units=[mean])
         for name in ("one", "other")

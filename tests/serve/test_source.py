@@ -1,4 +1,4 @@
-"""What a path stands for."""
+"""Tests of the sources that a path names."""
 
 import os
 from pathlib import Path
@@ -22,7 +22,7 @@ from tests.serve.models_on_disk import GRAPH, write_model, write_version
 
 @pytest.fixture
 def folder(tmp_path):
-    """A graph, a model, a folder with versions, one with a graph, and others that are nothing."""
+    """Returns a folder with a graph, a model, versions, a graph's folder, and other entries."""
     (tmp_path / "upper.dot").write_text(GRAPH % "units:upper")
     write_model(tmp_path / "times.onnx", 3)
     write_version(write_version(tmp_path / "many", 2), 10)
@@ -143,4 +143,4 @@ def test_a_label_of_no_model_names_the_nearest(folder):
     catalogue = ServeConfig({"many": folder / "many"}, labels={"mani": {"stable": 2}})
     with pytest.raises(ConfigError, match="'mani': there is no such model; did you mean 'many'"):
         catalogue.check()
-    assert set(catalogue.read()) == {"many"}  # a model with a label may go
+    assert set(catalogue.read()) == {"many"}  # a model with a label may disappear

@@ -1,4 +1,4 @@
-"""The states of versions as a matrix, and the actions that lead to what is wanted."""
+"""Tests of the states of versions as a matrix, and of the actions that lead to the wanted state."""
 
 import pytest
 
@@ -64,7 +64,7 @@ def test_every_event_in_every_state(state, event):
 
 
 def actions(wanted, there, failed=(), **more):
-    """What is done, as words: ``load 2``."""
+    """Returns the actions as words, for example ``load 2``."""
     found = reconcile(
         {one.number: one for one in wanted},
         [Instance(one, state) for one, state in there],
@@ -129,7 +129,7 @@ def test_what_is_done_when_somebody_asks_for_it(wanted, there, failed, expected)
 
 
 def simulate(wanted, instances, failed, does_load):
-    """Carries the actions out until none is left, and returns the instances that answer."""
+    """Executes the actions until none is left, and returns the instances that answer."""
     for _ in range(10):
         found = reconcile(wanted, instances, failed)
         if not any(found):

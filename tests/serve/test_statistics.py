@@ -1,4 +1,4 @@
-"""What requests have cost, as `/stats` tells it."""
+"""Tests of the costs of requests in `/stats`."""
 
 import socket
 import threading
@@ -33,7 +33,7 @@ def test_a_model_that_was_asked_nothing_says_zero():
 
 
 def test_statistics_agree_with_what_clients_saw_and_with_the_metrics():
-    # One thread: several would share the rows of a request where calls are slow.
+    # With several threads, slow calls would share the rows of a request.
     with served(node="batch_size=8, threads=1") as server:
         for _ in range(3):
             assert ask(server, PREDICT, {"instances": [[1.0], [2.0]]})[0] == 200

@@ -1,4 +1,4 @@
-"""What failures are called."""
+"""Tests of the codes and texts of failures."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What waits in front of a flow: its order, what it costs, who is taken back, how it ends."""
+"""Tests of the queue in front of a flow: order, cost, cancellation, and end."""
 
 import asyncio
 import threading
@@ -18,7 +18,7 @@ ROWS = 8
 
 
 class Held:
-    """A flow whose unit waits in its call until it is let go; its queue holds two requests."""
+    """A flow whose unit blocks in its call until release; the queue holds two requests."""
 
     def __init__(self):
         self.entered, self.go, self.seen = threading.Semaphore(0), threading.Event(), []
@@ -38,7 +38,7 @@ class Held:
 
 
 class Asked:
-    """A model on the loop of a test, and the calls that it has answered."""
+    """A model on the loop of a test, and the calls that the model has answered."""
 
     def __init__(self, flow):
         self.model = ServedModel(
@@ -60,7 +60,7 @@ def values(call):
 
 
 async def block(held, asked):
-    """Sends one request that the unit holds, and waits until it does."""
+    """Sends a request on which the unit blocks, and waits until the call has begun."""
     asked.send(*[-1] * ROWS)
     await asyncio.sleep(0)
     await asyncio.to_thread(held.entered.acquire)
@@ -83,12 +83,12 @@ def test_buffers_are_made_of_requests_that_go_in_and_of_the_next_one(waiting, mo
             for number in range(waiting):
                 asked.send(*[number] * ROWS)
             await asyncio.sleep(0)
-            assert len(made) == 3 * ROWS  # two have found room, and one waits for it
+            assert len(made) == 3 * ROWS  # two have found room, and a third waits for room
             made.clear()
             held.go.set()
             answered = await asked.all()
         assert [values(call)[0] for call in answered] == [-1, *range(waiting)]
-        # One for each row that goes in, and one for each that comes out of the unit.
+        # One buffer for each row that enters, and one for each row that leaves the unit.
         assert len(made) <= 2 * ROWS * waiting
 
     held = Held()
@@ -121,7 +121,7 @@ def test_one_that_is_given_up_while_it_waits_never_goes_in_and_holds_up_nobody()
         await block(held, asked)
         calls = [asked.send(*[number] * ROWS) for number in range(5)]
         await asyncio.sleep(0)
-        for gone in (2, 3):  # the first that waits, and one behind it
+        for gone in (2, 3):  # the first waiting request, and a later one
             calls[gone].cancel()
         assert asked.model.admission.under_way == 4
         held.go.set()
@@ -156,7 +156,7 @@ def test_one_whose_time_ends_while_it_waits_is_answered_so_and_is_not_worked_on(
 
 @pytest.mark.parametrize("is_room_taken", [False, True])
 def test_those_that_wait_are_each_told_once_when_the_flow_ends(is_room_taken, monkeypatch):
-    if is_room_taken:  # there was room for all when it was looked at, and then there is not
+    if is_room_taken:  # the queue had room for all when it was checked, and then has none
         monkeypatch.setattr(Submitter, "count_fitting", lambda _, columns: (len([*columns]), None))
 
     async def ask(held):

@@ -1,4 +1,4 @@
-"""TensorFlow Serving's example models answer as its documentation says, and as TensorFlow does."""
+"""Tests that TensorFlow Serving's example models answer as documented, and as TensorFlow does."""
 
 import asyncio
 import base64
@@ -50,7 +50,7 @@ def on_each(models, *cases):
     return [(model, *case) for model in models for case in cases]
 
 
-# A model, a signature, what is asked and what is answered.
+# A model, a signature, the request and the expected answer.
 PREDICTIONS = [
     *on_each(
         HALF_PLUS_TWO,
@@ -142,7 +142,7 @@ EXAMPLES = [
     ),
     ("half_plus_three", REGRESS, "regress", X, [3.5, 4.0]),
 ]
-# The requests of TensorFlow Serving's own test, after the counter has been set back.
+# The requests of TensorFlow Serving's own test, after a reset of the counter.
 COUNTS = [
     ("reset_counter", {}, 0.0),
     ("get_counter", {}, 0.0),
@@ -165,7 +165,7 @@ of_counters = pytest.mark.parametrize("model", COUNTERS, indirect=True)
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    """The folder of each model, whose name is the model's."""
+    """Returns the folder of each model, by the model's name."""
     base = tmp_path_factory.mktemp("models")
     return {name: write(base, name) for name in MODELS}
 
@@ -177,14 +177,14 @@ def model(request, folders):
 
 @pytest.fixture(scope="module")
 def server(grpc_server, folders):
-    """Serves all of them."""
+    """Serves all models."""
     with Server(folders, ServeOptions(http_port=0, grpc_port=0)) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def load():
-    """What TensorFlow says of a model, which it loads once: see `itself`."""
+    """Yields a function that returns TensorFlow's results for a model, loaded once."""
     with contextlib.ExitStack() as sessions:
         yield functools.cache(lambda model: loaded(model, sessions))
 
@@ -211,7 +211,7 @@ def loaded(model, sessions):
 
 @pytest.fixture
 def itself(load, model):
-    """What TensorFlow says: of a signature, by the names of its tensors."""
+    """Returns TensorFlow's results for a signature, by the names of its tensors."""
     return load(model)
 
 
@@ -219,7 +219,7 @@ def itself(load, model):
 
 
 def filled(value):
-    """A document in which examples stand in place of the functions that make them."""
+    """Returns a document in which examples replace the functions that make them."""
     if isinstance(value, dict):
         return {key: filled(one) for key, one in value.items()}
     if isinstance(value, list):
@@ -228,7 +228,7 @@ def filled(value):
 
 
 def plain(value):
-    """A value of a document as a tensor has it: texts are bytes."""
+    """Returns a value of a document as in a tensor, where texts are bytes."""
     if isinstance(value, list):
         return [plain(one) for one in value]
     if isinstance(value, dict):
@@ -237,7 +237,7 @@ def plain(value):
 
 
 def inputs_of(asked, signature):
-    """The arrays that a document asks for, by name."""
+    """Returns the arrays that a document asks for, by name."""
     (value,) = asked.values()
     first = value[0] if "instances" in asked else value
     if not isinstance(first, dict) or "b64" in first:
@@ -256,7 +256,7 @@ def tensor(value, info):
 
 
 def document_of(outputs, is_row):
-    """The document that answers with these arrays."""
+    """Returns the document that answers with these arrays."""
     found = {name: shown(np.asarray(array).tolist(), name) for name, array in outputs.items()}
     if len(found) == 1:
         (value,) = found.values()
@@ -304,7 +304,7 @@ def test_a_model_predicts_over_grpc(server, itself, model, signature, asked, ans
 
 
 def predict(server, model, signature, inputs):
-    """What comes over gRPC, which says who has given it."""
+    """Returns the result over gRPC, and checks the model that the reply names."""
     message = TF_SERVING["tensorflow.serving.PredictRequest"]()
     message.model_spec.name, message.model_spec.signature_name = model.name, signature
     for name, array in inputs.items():
@@ -360,7 +360,7 @@ def example_list(examples):
 
 
 def results_of(result):
-    """What a message says, in the form of the document."""
+    """Returns the content of a message in the form of the document."""
     if hasattr(result, "regressions"):
         return [one.value for one in result.regressions]
     return [[[one.label, one.score] for one in row.classes] for row in result.classifications]
@@ -383,7 +383,7 @@ def test_a_model_is_asked_for_both_at_once(server, model):
     assert results_of(second.classification_result) == [[["", 3.0]]]
 
 
-# -- requests that bring nothing and change the model ---------------------------------------------
+# -- requests without inputs that change the model ------------------------------------------------
 
 
 @of_counters
@@ -448,7 +448,7 @@ def test_a_version_that_is_loaded_again_counts_anew_beside_the_old(model):
     assert asyncio.run(count()) == [1, 1, 0]
 
 
-# -- what is told of a model ----------------------------------------------------------------------
+# -- the description of a model -------------------------------------------------------------------
 
 
 @of_rest

@@ -1,4 +1,4 @@
-"""A unit that does not come back: whoever waits is answered in time, whatever it does meanwhile."""
+"""Tests that clients get an answer in time although a unit does not return."""
 
 import contextlib
 import json
@@ -22,7 +22,7 @@ TENSOR = {"name": "input", "datatype": "FP32", "shape": [1, 2], "data": HELD}
 
 
 class Hold:
-    """What rows that begin with 1 wait for."""
+    """A unit that waits if a row begins with 1."""
 
     def __init__(self):
         self.is_over = threading.Event()
@@ -34,12 +34,12 @@ class Hold:
                 self.is_over.wait()
             return np.float32(np.mean(row))
 
-        del function._declared["mean"]  # else it would be a unit of other tests
+        del function._declared["mean"]  # else the unit would be declared for other tests
         return mean_or_hold
 
 
 def end_hold(hold, seconds):
-    """Lets rows go on that are held, when so much time has passed."""
+    """Releases blocked rows after so much time."""
     hold.is_over.wait(seconds)
     hold.is_over.set()
 
@@ -136,7 +136,7 @@ def test_a_stream_whose_next_part_does_not_come_ends_with_the_reason(headers):
 
 
 def test_rows_that_find_no_room_behind_a_unit_that_hangs_are_given_up_as_well():
-    """Some are in the unit, some in its queue, some read and waiting, some not read yet."""
+    """Tests rows in the unit, in its queue, parsed and waiting, and not parsed yet."""
     node = "threads=1, batch_size=1, queue_size=1"
     with held(node=node, request_timeout=SECONDS) as (server, hold):
         host, port = server.address.removeprefix("http://").split(":")
@@ -197,7 +197,7 @@ def test_what_was_given_up_is_told_by_the_figures():
 
 @pytest.mark.usefixtures("grpc_server")
 class TestGrpc:
-    """The same over gRPC."""
+    """The same tests over gRPC."""
 
     @pytest.mark.parametrize("timeout", [SECONDS, 60.0], ids=["deadline", "limit"])
     @pytest.mark.parametrize("message", [infer(np.float32(HELD)), predict(np.float32(HELD))])

@@ -1,4 +1,4 @@
-"""How long whoever asks waits."""
+"""Tests of the time limits of requests."""
 
 import pytest
 

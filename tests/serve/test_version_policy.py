@@ -1,4 +1,4 @@
-"""Which versions are served."""
+"""Tests of the served versions."""
 
 import pytest
 

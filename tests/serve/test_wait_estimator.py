@@ -1,4 +1,4 @@
-"""How fast a model answers, by how much it has to do."""
+"""Tests of the estimate of a model's speed by its load."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from modelflow.serve.requests.admission import WaitEstimator
 
 
 class Time:
-    """A clock that the test turns."""
+    """A clock that the test advances."""
 
     def __init__(self):
         self.now = 100.0

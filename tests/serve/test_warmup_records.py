@@ -1,4 +1,4 @@
-"""Recorded requests, run before a version is served."""
+"""Tests of recorded requests, which run before a version is served."""
 
 import shutil
 
@@ -24,7 +24,7 @@ def saved(tmp_path_factory):
 
 
 def write_records(model, *logs):
-    """Writes what TensorFlow Serving replays."""
+    """Writes the records that TensorFlow Serving replays."""
     path = model / "assets.extra" / "tf_serving_warmup_requests"
     path.parent.mkdir(exist_ok=True)
     with tensorflow().io.TFRecordWriter(str(path)) as writer:
@@ -65,7 +65,7 @@ def test_every_kind_of_record_is_run_before_a_version_is_served(tmp_path, saved)
         found = {one.signature_name: one for one in server.model("m").all_signatures()}
         rows = {name: one.flow.stats()["model"].buffers for name, one in found.items()}
         assert rows == {"serving_default": 4, "classify": 2, "regress": 2, "scores": 0}
-        assert server.model("m").figures.requests == 0  # nobody has asked for it
+        assert server.model("m").figures.requests == 0  # no client has sent a request
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A server over REST alone asks for no package of gRPC."""
+"""Tests that a server over REST alone needs no package of gRPC."""
 
 import subprocess
 import sys

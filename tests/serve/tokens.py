@@ -1,4 +1,4 @@
-"""A unit that gives many buffers for one, a call at a time."""
+"""A unit that gives many buffers for one input, a buffer each call."""
 
 import threading
 
@@ -15,9 +15,9 @@ GRAPH = """digraph m {
 
 
 class Tokens:
-    """Counts up to what it is given; each number but the first waits for `go`, unless it is free.
+    """Counts up to its input; each number but the first waits for `go`, unless ``is_free`` is set.
 
-    A negative number fails when it has counted up to its half.
+    With a negative number, the unit fails halfway.
     """
 
     def __init__(self, *, is_free=False, size=None):
@@ -58,5 +58,5 @@ class Tokens:
         self.unit = Unit
 
     def flow(self, **options):
-        """The graph of it, with one input and one output of any number of buffers."""
+        """Returns a flow of the unit, with one input and one output of any number of buffers."""
         return modelflow.Flow(GRAPH, units=[self.unit], **options)

@@ -63,7 +63,7 @@ def test_nothing_is_overwritten(tmp_path):
 def test_a_template_is_written_whole_or_not_at_all(tmp_path):
     place = tmp_path / "my_app"
     place.mkdir()
-    (place / "units").touch()  # where a folder would be
+    (place / "units").touch()  # at the path of a folder
     with pytest.raises(ConfigError, match=r"units.*cannot be written"):
         write_template("application", "text", "my_app", tmp_path)
     assert [path.name for path in place.iterdir()] == ["units"]

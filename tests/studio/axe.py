@@ -1,4 +1,4 @@
-"""axe-core: what a screen reader would stumble over."""
+"""Checks of pages for screen readers, with axe-core."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ AXE = Path(__file__).resolve().parents[2] / "studio" / "node_modules" / "axe-cor
 
 
 def serious(page, scope="document"):
-    """What is serious or critical in a page, as text; ``""``: nothing is."""
+    """Returns the serious and critical problems of a page as text, ``""`` without problems."""
     if not AXE.exists():
         pytest.skip("axe-core is not installed: npm ci, in studio/")
     page.evaluate(AXE.read_text())

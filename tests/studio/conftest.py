@@ -7,6 +7,6 @@ from tests.browser import one_browser
 
 @pytest.fixture(autouse=True, scope="module")
 def browser_of_the_file():
-    """Starts nothing where no test of the file has a page."""
+    """Yields a browser that starts with the first page of a test file."""
     with one_browser():
         yield

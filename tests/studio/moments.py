@@ -1,4 +1,4 @@
-"""Moments of a flow that nobody has run."""
+"""Snapshots of a flow that never ran."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ OUTLINE = Outline(
 
 
 def moment(seconds, rows=0, *, requests=None, queue=0, **more):
-    """The flow after so many seconds, when each node has had so many rows."""
+    """Returns the flow after so many seconds, with so many rows at each node."""
     nodes = {
         name: NodeStats(
             name,
@@ -51,7 +51,7 @@ def moment(seconds, rows=0, *, requests=None, queue=0, **more):
 
 
 def far_moment(seconds, *rows):
-    """The same, where behind "infer" stand replicas that have had so many rows."""
+    """Returns the same flow with replicas after "infer" that have handled so many rows."""
     here = moment(seconds, sum(rows))
     node = here.stats["infer"]
     replicas = {

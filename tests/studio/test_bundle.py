@@ -1,4 +1,4 @@
-"""The built files of the pages."""
+"""Tests of the built files of the pages."""
 
 import gzip
 from importlib.resources import files

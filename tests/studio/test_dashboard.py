@@ -17,7 +17,7 @@ from tests.studio.moments import OUTLINE, moment
 
 
 class Flow:
-    """Something to look at, whose moments the test gives one by one; it counts who looks."""
+    """A flow with snapshots from the test; counts its readers."""
 
     def __init__(self):
         self.looks = queue.SimpleQueue()
@@ -35,7 +35,7 @@ class Flow:
 
 @contextlib.contextmanager
 def asked(page, path="/events", token=None):
-    """The answer to a request, whose body may still come."""
+    """Yields the reply to a request, whose body may still be incomplete."""
     where = urlsplit(page.url)
     query = where.query if token is None else f"token={token}"
     client = http.client.HTTPConnection(where.hostname, where.port, timeout=LIMIT)
@@ -45,7 +45,7 @@ def asked(page, path="/events", token=None):
 
 
 def events(answer):
-    """The events of an answer, each as its name and value, until it ends."""
+    """Yields the events of a reply, each as its name and value."""
     name = ""
     for line in answer:
         key, _, value = line.decode().rstrip("\n").partition(": ")
@@ -91,13 +91,14 @@ def test_nobody_looks_at_a_flow_that_nobody_watches(flow):
         threads = [thread.name for thread in threading.enumerate()]
         assert "modelflow-studio/board" in threads
         board = page._board
-        with board._changed:  # who has gone is forgotten, and the thread waits without a limit
+        # a client that has gone is forgotten, and the thread waits without a limit
+        with board._changed:
             assert board._changed.wait_for(lambda: not board._watches, LIMIT)
         before = flow.looks.qsize()
-        for _ in range(20):  # meanwhile the flow could be looked at a thousand times
+        for _ in range(20):  # meanwhile the flow could be read a thousand times
             with asked(page, "/") as answer:
                 assert answer.status == 200
-    assert flow.looks.qsize() - before <= 2  # one that was under way, and one at the end
+    assert flow.looks.qsize() - before <= 2  # a read in progress, and a read at the end
     assert "modelflow-studio/board" not in [thread.name for thread in threading.enumerate()]
 
 

@@ -1,4 +1,4 @@
-"""What a page shows of a flow at one moment."""
+"""Tests of the data that a page shows of a flow at one moment."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Who may see the pages."""
+"""Tests of the access to the pages."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The dashboard as somebody sees it, in a real browser."""
+"""Tests of the dashboard from a user's view, in a real browser."""
 
 import contextlib
 import gzip
@@ -35,7 +35,7 @@ GRAPH = """digraph faces {
 
 
 class Held:
-    """A flow that stands still: of ten rows two failed, one is in its last node, nine wait."""
+    """A stopped flow: of ten rows two failed, another is in the last node, and nine wait."""
 
     def __init__(self):
         self.is_inside, self.go = threading.Event(), threading.Event()
@@ -49,7 +49,7 @@ class Held:
 
         @modelflow.flowunit(is_one_by_one=False)
         def hold(number):
-            """Waits until it may go on."""
+            """Waits until the test lets the unit go on."""
             self.is_inside.set()
             self.go.wait(LIMIT)
             return number
@@ -73,7 +73,7 @@ class Held:
         return Snapshot.of_flow(self.flow)
 
     def finish(self):
-        """Lets everything out."""
+        """Releases all rows."""
         self.go.set()
         while True:
             try:
@@ -92,7 +92,7 @@ def held():
 
 @contextlib.contextmanager
 def seen(look, every=0.05, record=None, **more):
-    """The page in a browser."""
+    """Yields the page in a browser."""
     with (
         Dashboard(look, every=every, record=record) as served,
         browsing(**more) as browser,
@@ -160,7 +160,7 @@ def _take(stream):
 
 @pytest.fixture
 def fed():
-    """A flow to which more comes than it can do: its last node is slow, its second refuses some."""
+    """Yields a flow with too many rows: its last node is slow, its second rejects some."""
     over = threading.Event()
 
     @modelflow.flowunit

@@ -59,7 +59,7 @@ def test_a_recording_has_its_trace_and_its_requests(flow, recorder):
     found = told(recorder)
     assert (found["on"], found["has"], found["slices"] > 0) == (False, True, True)
     requests = recorder.requests()
-    assert len(requests) == 3  # the sampled one, and two of the slowest
+    assert len(requests) == 3  # the sampled request, and two of the slowest
     assert [one["seconds"] for one in requests] == sorted(
         (one["seconds"] for one in requests), reverse=True
     )
@@ -75,7 +75,7 @@ def test_a_recording_has_its_trace_and_its_requests(flow, recorder):
 def test_another_recording_takes_the_place_of_the_last(flow, recorder):
     recorder.start()
     flow.infer(2)
-    recorder.start()  # it goes on
+    recorder.start()  # the recording continues
     recorder.stop()
     assert len(recorder.requests()) == 1
     recorder.start()
@@ -109,7 +109,8 @@ def test_nothing_is_left_when_the_page_is_closed(flow):
     with Dashboard.of(flow) as page:
         assert ask(page, "POST", "/record")[0] == 200
         flow.infer(2)
-        # Nor while it is open: whatever ends the process leaves nothing.
+        # No file exists while recording either. Therefore nothing is left, however the process
+        # ends.
         assert not any("modelflow" in name for name in set(os.listdir("/tmp")) - before)
         assert ask(page, "GET", "/trace.json.gz")[0] == 200
     flow.infer(2)

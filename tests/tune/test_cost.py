@@ -1,4 +1,4 @@
-"""What stages cost, from what was seen of them."""
+"""Tests of the costs of stages, computed from measurements."""
 
 import pytest
 
@@ -12,7 +12,8 @@ def test_near_a_line_the_line_is_taken_and_else_the_table():
     assert line.seconds(16) == pytest.approx(0.026)
     steps = StageCost("a", 1.0, {1: 0.01, 2: 0.01, 4: 0.01, 8: 0.04})
     assert steps.seconds(4) == pytest.approx(0.01)
-    assert steps.seconds(5) == pytest.approx(0.04)  # nobody knows where the step is: above is safe
+    # the step's position is unknown, and the value above is safe
+    assert steps.seconds(5) == pytest.approx(0.04)
     assert steps.seconds(16) == pytest.approx(0.08)
     assert StageCost("a", 1.0, {4: 0.1}).seconds(2) == pytest.approx(0.1)
     assert StageCost("a", 1.0, {}).seconds(2) == 0.0
@@ -47,5 +48,5 @@ def test_what_waits_more_with_more_threads_has_waited_for_a_lock():
     alone = case(0.05, 0.95, 1, 0.01)
     assert costs_of({1: alone}, alone, case(0.5, 0.5, 1, 0.02), {"a": 1.0})["a"].is_locked
     assert not costs_of({1: alone}, alone, case(0.1, 0.5, 1, 0.02), {"a": 1.0})["a"].is_locked
-    sleeping = case(0.95, 0.05, 1, 0.01)  # it waits anyway
+    sleeping = case(0.95, 0.05, 1, 0.01)  # the node waits anyway
     assert not costs_of({1: sleeping}, sleeping, sleeping, {"a": 1.0})["a"].is_locked

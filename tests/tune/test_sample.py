@@ -1,4 +1,4 @@
-"""What a few items show of a graph, and what a plan makes of it."""
+"""Tests of a sample of items, and of the plan that uses the sample."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ graphconf = '''digraph {{
 
 @flowunit
 def first(value):
-    """Gives bytes of a picture, or floats; fails at zero."""
+    """Returns the bytes of a picture, or floats; fails at zero."""
     if value == 0:
         raise ValueError("is zero")
     return np.zeros((value, 10, 3), np.uint8)
@@ -34,13 +34,13 @@ def first(value):
 
 @flowunit
 def floats(value):
-    """Gives four times as much as `first`."""
+    """Returns four times as much as `first`."""
     return np.zeros((value, 10, 3), np.float32)
 
 
 @flowunit
 def second(value):
-    """Gives a text."""
+    """Returns a text."""
     return "x" * value.nbytes
 
 

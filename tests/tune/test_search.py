@@ -1,4 +1,4 @@
-"""Which settings are found: against all that there are."""
+"""Tests of the search for settings, compared with all possible settings."""
 
 import itertools
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The settings that are tuned."""
+"""Tests of the settings that are tuned."""
 
 from modelflow.insight.tune.settings import Settings, StageSettings
 from modelflow.plan import make_plan, reconfigure_plan

@@ -1,4 +1,4 @@
-"""Requests as discrete events, against what queueing theory knows."""
+"""Tests of requests as discrete events, compared with queueing theory."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A whole tuning: stages that wait, so that the truth is known whatever the machine does."""
+"""Tests of a whole tuning with stages that wait, whose true costs do not depend on the machine."""
 
 import threading
 import time

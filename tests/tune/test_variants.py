@@ -1,4 +1,4 @@
-"""Variants that take a new start: which are tried, and which is taken."""
+"""Tests of variants that need a new start: which are tried, and which is chosen."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from modelflow.insight.tune.search import Goal
 
 
 class Graph:
-    """Measured as it is said: changes, as a text -> rates and latencies, one a trial."""
+    """A graph with given measurements: changes, as a text -> rates and latencies, one a trial."""
 
     def __init__(self, **found):
         self.asked, self._found = [], {name: iter(trials) for name, trials in found.items()}

@@ -4,7 +4,7 @@ from modelflow.unit.stream_context import StreamContext
 
 
 def source_context(outputs, state=None):
-    """What a source's ``process`` is given."""
+    """Returns the context of a source's ``process``."""
     return StreamContext(
         {}, outputs, {}, {} if state is None else state, {}, lambda _event, _delay: True
     )

@@ -243,7 +243,8 @@ def test_a_source_gives_what_came_before_it_failed():
 
 
 def test_a_source_gives_a_slow_value_at_once(monkeypatch):
-    monkeypatch.setattr("modelflow.unit.function_units._SOURCE_PATIENCE", -1.0)  # all are slow
+    # all units count as slow
+    monkeypatch.setattr("modelflow.unit.function_units._SOURCE_PATIENCE", -1.0)
     taken = []
 
     @flowunit

@@ -6,7 +6,7 @@ from modelflow.wire import json_writer as json_text
 
 @pytest.fixture(params=["json", "orjson", "simdjson"])
 def parser(request, monkeypatch):
-    """The packages that are there: none, orjson alone, or both."""
+    """Runs a test with each set of JSON packages: none, orjson alone, or both."""
     if request.param == "json":
         monkeypatch.setattr(json_document, "orjson", None)
         monkeypatch.setattr(json_text, "orjson", None)

@@ -12,13 +12,13 @@ from modelflow.wire.json_outline import JsonLimits
 from modelflow.wire.json_reader import read_json
 from modelflow.wire.problem import Code, Problem
 
-# As large as a document is for which the parser for large ones is taken.
+# As large as documents for which the parser for large documents is used.
 BLANKS = " " * (1 << 14)
 PADDED = pytest.mark.parametrize("padding", ["", BLANKS], ids=["small", "large"])
 
 
 def plain(value):
-    """A value as `json` would give it."""
+    """Returns a value in the form of `json`."""
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, dict):

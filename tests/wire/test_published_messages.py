@@ -1,4 +1,4 @@
-"""Our messages against the published ones: those that their packages were generated from."""
+"""Tests that our messages equal the published messages from which their packages were generated."""
 
 import importlib
 from types import MappingProxyType
@@ -36,7 +36,7 @@ SERVING = (
     "apis.prediction_service",
     "apis.model_service",
 )
-# What we leave out of messages that we have: nothing of it is said by a client, or to one.
+# The fields that our messages omit. No client sends or needs them.
 LEFT_OUT = MappingProxyType(
     {
         "tensorflow.TensorProto": {"resource_handle_val", "variant_val", "float8_val"},
@@ -91,7 +91,7 @@ LEFT_OUT = MappingProxyType(
 
 
 def published(module):
-    """The descriptor of a generated module's file."""
+    """Returns the descriptor of a generated module's file."""
     return pytest.importorskip(
         module, reason=f"{module} is not installed", exc_type=ImportError
     ).DESCRIPTOR
@@ -102,7 +102,7 @@ def files(protocol, *names):
 
 
 def members(file):
-    """All messages, enumerations and services of a file, by their full names."""
+    """Returns all messages, enumerations and services of a file, by their full names."""
     found = {}
 
     def add(held):
@@ -122,7 +122,7 @@ def members(file):
 
 
 def shape(field):
-    """All of a field that is seen on the wire, and its name."""
+    """Returns all of a field's properties that matter on the wire, and its name."""
     held = field.message_type or field.enum_type
     return (
         field.number,
@@ -135,7 +135,7 @@ def shape(field):
 
 
 def compare(ours, theirs):
-    """Compares what two files both have; gives the names of it."""
+    """Compares the definitions in both files; returns their names."""
     both = ours.keys() & theirs.keys()
     for name in both:
         mine, published = ours[name], theirs[name]
@@ -171,12 +171,12 @@ def test_tensorflow_servings_messages_are_the_published_ones():
     for name in SERVING:
         try:
             module = importlib.import_module(f"tensorflow_serving.{name}_pb2")
-        except ModuleNotFoundError:  # where the status is, differs from version to version
+        except ModuleNotFoundError:  # the module of the status differs between versions
             continue
         theirs |= members(module.DESCRIPTOR)
     (file,) = files(TF_SERVING, "tf_serving/serving")
     ours = members(file)
-    # No package brings the parameters of batching: they are only read from a text.
+    # No package has the parameters of batching, because they are only read from a text.
     assert ours.keys() - compare(ours, theirs) == {"tensorflow.serving.BatchingParameters"}
 
 

@@ -4,7 +4,7 @@ import textwrap
 
 
 def unit(folder, name, cls, code, inputs, outputs, **base):
-    """Writes ``folder/name/name.toml`` and ``name.py``; ``base``: more keys of ``[base]``."""
+    """Writes ``folder/name/name.toml`` and ``name.py``; ``base`` has more keys of ``[base]``."""
     place = folder / name
     place.mkdir(parents=True)
     more = "".join(f"{key} = {str(value).lower()}\n" for key, value in base.items())

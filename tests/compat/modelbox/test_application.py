@@ -1,4 +1,4 @@
-"""Applications and unit folders as they are written for ModelBox: only the import is another."""
+"""Tests of applications and unit folders written for ModelBox, with only the import changed."""
 
 import threading
 
@@ -82,7 +82,7 @@ def test_a_unit_folder_in_a_graph_with_built_in_units(tmp_path):
         assert np.array_equal(np.array(buffer), np.clip(image * 0.1, 0, 255).astype(np.uint8))
         assert (buffer.get("brightness"), buffer.get("batch_size")) == (0.1, 3)
         assert buffer.get("mean") == [1.5, 2.0, 3.0]
-        assert buffer.get("width") == 30  # what copy_meta brought along
+        assert buffer.get("width") == 30  # copied by copy_meta
     assert stream.recv("output1") is None
     assert flow.stop()
 
@@ -118,7 +118,7 @@ def test_external_data_goes_in_and_out_in_lists(tmp_path):
     shut = flow.create_external_data_map()
     shut.send("i", buffers)
     shut.shutdown()
-    assert shut.recv(outputs)  # what was sent is still delivered
+    assert shut.recv(outputs)  # sent data is still delivered
     while shut.recv(outputs):
         pass
     assert shut.recv(outputs) == INVALID

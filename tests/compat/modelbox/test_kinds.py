@@ -16,7 +16,7 @@ CONTINUE = modelbox.Status.StatusCode.STATUS_CONTINUE
 
 
 def told(path, *texts, meta=None):
-    """Sends texts through the graph's input ``i``; returns what comes out at ``o``."""
+    """Sends texts through the graph's input ``i``; returns the results at ``o``."""
     flow = modelbox.Flow()
     assert flow.init(str(path))
     status = flow.start_run()
@@ -40,7 +40,7 @@ def told(path, *texts, meta=None):
 
 
 def one(folder, body, **base):
-    """A graph with one unit; ``body``: the methods of its class."""
+    """Returns a graph with one unit; ``body`` has the methods of the unit's class."""
     lines = "\n".join("    " + line for line in body.strip("\n").split("\n"))
     unit(folder, "one", "One", f"{HEAD}\n\nclass One(modelbox.FlowUnit):\n{lines}\n", ["in"],
          ["out"], **base)  # fmt: skip

@@ -1,4 +1,4 @@
-"""`ModelBoxEngine` and `DataHandler`: a graph that is described while the program runs."""
+"""Tests of `ModelBoxEngine` and `DataHandler`, with a graph that the running program describes."""
 
 import gc
 import threading
@@ -131,7 +131,7 @@ def written(folder):
     return [int(word) for word in file.read_text().split()] if file.exists() else []
 
 
-# -- what runs, and when ------------------------------------------------------------------------
+# -- which nodes run, and when ------------------------------------------------------------------
 
 
 def test_a_graph_runs_when_its_first_result_is_asked_for(engine, folder):
@@ -142,7 +142,7 @@ def test_a_graph_runs_when_its_first_result_is_asked_for(engine, folder):
     results = iter(six)
     assert not (folder / "opened").exists()
     assert numbers(results) == [6, 12, 18]
-    assert numbers(six) == []  # each is given once
+    assert numbers(six) == []  # each result is given once
 
 
 def test_what_is_pushed_while_it_runs_comes_out_as_well(engine):
@@ -203,7 +203,7 @@ def test_a_buffer_is_a_graph_of_its_own(engine, folder):
         for buffer in engine.execute("scale", {}, engine.execute("scale", {}, item(number)))
     ]
     assert found == [4 * number for number in range(20)]
-    # Both nodes run in as many threads as the first time: the graph is kept for the next buffer.
+    # Both nodes run in as many threads as before, because the graph is kept for the next buffer.
     assert len((folder / "opened").read_text().split()) == 2
 
 
@@ -273,7 +273,7 @@ def test_a_video_is_read_no_further_than_its_reader_is(engine, tmp_path):
     for _ in range(50):
         next(results)
     noted = (tmp_path / "noted").read_text().split()
-    assert 50 <= len(noted) < 300  # what the results hold, the queues, and calls under way
+    assert 50 <= len(noted) < 300  # the rows in the results, in the queues, and in calls
     assert len(list(results)) == 950
 
 
@@ -317,7 +317,7 @@ def test_a_mistake_is_told_where_it_is_made(engine, call, kind, message):
     stream = pushed(engine, 1)
     with pytest.raises(kind, match=message):
         call(engine, stream)
-    # and leaves the graph as it was
+    # and the graph stays unchanged
     scaled = engine.execute("scale", {}, stream)
     stream.close()
     assert numbers(scaled) == [2]

@@ -1,4 +1,4 @@
-"""Statuses, configurations, buffers, logs: what needs no flow."""
+"""Tests of values without a flow: statuses, configurations, buffers, logs."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""Whoever taps a flow is shown what its outputs give."""
+"""Tests that an edge probe receives the outputs of every node."""
 
 import threading
 
@@ -24,18 +24,18 @@ def half(number):
 
 @modelflow.flowunit(is_compute_bound=True)
 def add(number):
-    """Adds one."""
+    """Returns the number plus 1."""
     return number + 1
 
 
 @modelflow.flowunit(kind="condition", outputs=("yes", "no"))
 def small(number):
-    """Parts numbers."""
+    """Routes numbers."""
     return "yes" if number < 3 else "no"
 
 
 class Seen(dict[tuple[str, str], list[modelflow.Buffer]]):
-    """What was shown, by node and output."""
+    """The buffers that the probe received, by node and output."""
 
     def __call__(self, node, output, buffers):
         shown = [one.twin() for one in buffers]
@@ -85,7 +85,7 @@ def test_who_keeps_what_was_shown_keeps_it_as_it_was():
 
     @modelflow.flowunit
     def fresh(number):
-        """Makes an image of its own, in which whoever follows may write."""
+        """Returns a new array, in which the next units may write."""
         return np.full((4, 4, 3), number, np.float32)
 
     seen, (got,) = run(graph, [fresh], [9])

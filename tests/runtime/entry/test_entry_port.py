@@ -1,4 +1,4 @@
-"""One input of a graph."""
+"""Tests of one input of a graph."""
 
 from modelflow.buffer import Buffer
 from modelflow.runtime.entry.request_group import EntryPort

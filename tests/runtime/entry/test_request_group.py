@@ -1,4 +1,4 @@
-"""Whole requests that enter together: room, order, deadlines, what Ctrl-C breaks off."""
+"""Tests of request groups: free rows, order, deadlines, and Ctrl-C during the submission."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def double(x):
 
 
 def entries(flow, *rows, due=None):
-    """Requests of some values each, for the input "input"."""
+    """Returns requests of some values each, for the input "input"."""
     sessions = flow.scheduler.create_sessions(len(rows))
     return [
         SessionEntry(session, {"input": [Buffer(value) for value in values]}, due)
@@ -26,7 +26,7 @@ def entries(flow, *rows, due=None):
 
 
 def enter(flow, *rows, **more):
-    """Has requests enter; returns their sessions, how many are in, and what is in the way."""
+    """Submits requests; returns their sessions, the number admitted, and the backpressure."""
     group = entries(flow, *rows, **more)
     count, backpressure = flow.scheduler.submitter.enter_many(group)
     return [entry.session for entry in group], count, backpressure
@@ -137,7 +137,7 @@ def test_as_many_enter_as_there_is_room_for_and_the_rest_may_come_again(
             backpressure.on_gone(lambda: came.append(1))
             assert came == []
         gate.open.set()
-        while group := group[count:]:  # as whoever is told that there is room
+        while group := group[count:]:  # as the caller does after a backpressure callback
             group[0].session.progress.wake()
             answer(first[0], flow)
             count, backpressure = flow.scheduler.submitter.enter_many(group)

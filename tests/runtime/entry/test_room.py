@@ -1,4 +1,4 @@
-"""How many whole requests there is room for: in the first queues, and in the whole graph."""
+"""Tests of the free rows for whole requests, in the first queues and in the whole graph."""
 
 import math
 from contextlib import ExitStack
@@ -16,7 +16,7 @@ from tests.runtime.session.test_request_batch import Waits
 
 
 class Held(Full):
-    """A flow whose only worker is in a call; its queue has room for so many rows."""
+    """A flow whose only worker is in a call, and whose queue has room for so many rows."""
 
     def __init__(self, rows, queued=0, **more):
         settings = {"queue_size": rows, **more.pop("settings", {})}
@@ -59,7 +59,7 @@ def test_free_rows_are_those_of_the_input_with_the_least_room():
         (0, 4, None, False, 4, None),
         (0, 6, None, False, 4, "the queue of node 'n0' is full"),
         (0, 6, None, True, 6, None),
-        (3, 6, None, True, 6, None),  # there is room for one
+        (3, 6, None, True, 6, None),  # room for one
         (4, 6, None, True, 0, "the queue of node 'n0' is full"),
         (0, 3, (3, 0), True, 3, None),
         (0, 5, (3, 0), True, 3, "max_in_flight=3"),
@@ -99,7 +99,7 @@ def test_who_waits_for_the_whole_graph_is_told_when_there_is_room_and_not_before
             count_fitting([{"input": [0]}], {"input": port}, in_flight, SYSTEM_CLOCK),
         ):
             assert backpressure is not None
-            backpressure.wait(0)  # there is none yet
+            backpressure.wait(0)  # no room yet
             backpressure.on_gone(lambda: came.append(1))
         assert came == []
         in_flight.remove(1)
@@ -155,7 +155,7 @@ def test_requests_that_go_together_enter_as_far_as_there_is_room_unless_all_are_
     with Held(1) as held:
         (session, members, rows, _), _ = requests_of(held.flow, 1, 2, 3)
         entered = held.submitter.enter_request_batch(session, members, rows, [3])
-        assert entered == (1, None)  # whole, where there is room for a row
+        assert entered == (1, None)  # enters whole, although the room is one row
 
 
 def test_requests_whose_session_has_ended_are_told_why_and_reach_nobody():

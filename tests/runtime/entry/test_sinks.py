@@ -1,4 +1,4 @@
-"""Where data leaves the graph."""
+"""Tests of the places where data leaves the graph."""
 
 from typing import Any
 
@@ -134,7 +134,7 @@ def test_a_sink_has_nothing_due_for_what_nobody_waits_for():
 
 
 class Next:
-    """What stands behind a probe, and notes how it is called."""
+    """A receiver behind a probe, which records its calls."""
 
     append_whole = None
 

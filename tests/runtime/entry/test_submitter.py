@@ -1,4 +1,4 @@
-"""What keeps rows from entering, and what wakes those who wait for it."""
+"""Tests of the reasons for backpressure, and of the wake-ups of waiting senders."""
 
 import asyncio
 import sys
@@ -29,7 +29,7 @@ def forward(x):
 
 
 class Caller:
-    """A thread that calls a function, and what comes of it."""
+    """A thread that calls a function, and the function's result or error."""
 
     def __init__(self, function, *args, **more):
         self.result = None
@@ -50,7 +50,7 @@ class Caller:
 
 
 class Full:
-    """A flow whose first node is in a call, and whose queue of one is full, or holds ``queued``."""
+    """A flow whose first node is in a call, and whose queue holds ``queued`` rows (1 is full)."""
 
     def __init__(self, settings=(), queued=1, clock=None, **graph):
         self.gate, self.clock, self._queued = Gate(), clock or FakeClock(), queued
@@ -71,10 +71,10 @@ class Full:
         self._running.__exit__(*how)
 
     def sender(self):
-        """A session, and a thread whose `send` waits for it."""
+        """Returns a session, and a thread whose `send` waits for room."""
         stream = self.flow.session()
         caller = Caller(stream.send, "input", 3)
-        self.clock.until_sleeping(2)  # beside the watchdog
+        self.clock.until_sleeping(2)  # in addition to the watchdog
         return stream, caller
 
 
@@ -166,7 +166,7 @@ def test_a_send_that_waits_for_long_says_so_once(caplog):
     with Full() as full:
         _, caller = full.sender()
         full.clock.advance(WARN_AFTER)
-        full.clock.until_waiting(1)  # it waits on, with no limit
+        full.clock.until_waiting(1)  # the thread continues to wait, without a limit
         full.gate.open.set()
         caller.join()
     said = [r.getMessage() for r in caplog.records if "has waited for" in r.getMessage()]
@@ -185,7 +185,7 @@ def test_a_refusal_tells_the_expected_wait():
         stream.send("input", 2)
         with pytest.raises(QueueFullError, match="refused a buffer") as caught:
             stream.send("input", 3)
-        assert caught.value.retry_after is None  # nothing is known yet
+        assert caught.value.retry_after is None  # no call has been measured yet
         assert str(caught.value).endswith("the queue of node 'n0' is full (1 buffers)")
         stage.figures.workers[0].count(4, 0, 2.0)  # four rows in two seconds; one is queued
         with pytest.raises(QueueFullError, match=r"expected wait 0\.5 s") as caught:
@@ -195,7 +195,7 @@ def test_a_refusal_tells_the_expected_wait():
 
 
 def race(senders, send):
-    """Calls ``send(i)`` from many threads that change as often as they can; says who got in."""
+    """Calls ``send(i)`` on many threads with frequent switches; returns the admitted numbers."""
     entered, start = [], threading.Barrier(senders)
 
     def run(number):
@@ -255,7 +255,7 @@ def test_what_one_branch_does_to_a_buffer_the_other_does_not_see(is_fed_by_two):
         for buffer in ctx.input():
             buffer.set("who", "left")
         ctx.emit([None] * len(ctx.inputs["in"]))
-        ctx.inputs["in"].clear()  # nor what it does to the list
+        ctx.inputs["in"].clear()  # a change of the list has no effect either
 
     def look(ctx):
         ctx.emit([dict(buffer.meta) for buffer in ctx.input()])
@@ -280,7 +280,7 @@ def test_what_one_branch_does_to_a_buffer_the_other_does_not_see(is_fed_by_two):
         stream.send("input", own)
         stream.close_input()
         assert stream.recv("output").data == {"k": 0}
-        assert own.meta == {"k": 0}  # the caller's is the caller's
+        assert own.meta == {"k": 0}  # the caller's buffer is unchanged
         own.set("k", 1)
 
 
@@ -376,7 +376,7 @@ def test_everything_of_two_inputs_is_sent_though_only_one_row_may_be_inside():
 def test_a_reader_who_catches_up_during_the_look_opens_no_full_queue(monkeypatch):
     with Full() as full:
         stream = full.flow.session()
-        unread = iter([1 << 30])  # too much at the first look, nothing at any other
+        unread = iter([1 << 30])  # too much at the first read, nothing at any other
         monkeypatch.setattr(Progress, "unread", property(lambda _: next(unread, 0)))
         with pytest.raises(QueueFullError):
             stream.send("input", 3, wait=False)
@@ -394,7 +394,7 @@ def test_who_does_not_wait_is_refused_where_there_is_no_room():
 
 
 class Way:
-    """An entrance whose inputs feed one queue, in which sessions take turns."""
+    """A submitter whose inputs feed one queue with alternating sessions."""
 
     def __init__(
         self, *, bound=4, in_flight=None, unread_bound=1 << 30, is_rejecting=False, clock=None

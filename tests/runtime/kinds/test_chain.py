@@ -1,4 +1,4 @@
-"""Nodes that run as one stage mean what they mean apart."""
+"""Tests that nodes in one stage give the same results as nodes in separate stages."""
 
 import threading
 
@@ -207,14 +207,14 @@ def test_units_that_need_their_stream_are_called_for_one_at_a_time():
 
 
 def call_of(process, node, **more):
-    """What calls a unit of a node, as `Stage.calls_of` makes it."""
+    """Returns the call object for a unit of a node, as made by `Stage.calls_of`."""
     spec = unit_of(process, name=node)
     plan = UnitPlan(node, spec, inputs=("in",), consumers=(1,), **more)
     return NormalCall(spec.devices["cpu"](), plan)
 
 
 def refusing(*values, clock=None, seconds=0.0):
-    """A unit's ``process`` that passes time, and gives what it gets but for some values."""
+    """Returns a ``process`` that advances the clock, and forwards all but some values."""
 
     def process(ctx):
         if clock is not None:

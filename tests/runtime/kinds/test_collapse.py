@@ -1,4 +1,4 @@
-"""What is not a whole stream yet is not ready, and never makes a producer wait."""
+"""Tests that an incomplete stream is not ready, and never makes a producer wait."""
 
 from typing import Any
 

@@ -28,7 +28,7 @@ def condition(process=parity, **more):
 
 
 def merged(odd, even, spec=None, **settings):
-    """input -> condition -> (odd, even) -> output, where they meet."""
+    """Returns the graph input -> condition -> (odd, even) -> output, where the branches meet."""
     return graph_of(
         {
             "input": "input",
@@ -138,7 +138,7 @@ def test_a_fast_branch_goes_on_while_a_slow_one_stands_and_the_order_is_kept():
         stream = flow.session()
         stream.send("input", 1)
         assert started.wait(30)
-        for value in range(2, 402, 2):  # far beyond every queue on the way: 32 each
+        for value in range(2, 402, 2):  # far beyond every queue on the path (32 each)
             stream.send("input", value, timeout=30)
         for _ in range(200):
             assert done.acquire(timeout=30)
@@ -186,8 +186,9 @@ def test_a_condition_waits_when_too_much_waits_for_a_slow_branch(monkeypatch):
         sender.start()
         for _ in range(8):
             assert done.acquire(timeout=60)
-        sender.join(0.5)  # time for more to come, if more could
-        # What waits there, and what was under way to it: in two hands and in a queue of one.
+        sender.join(0.5)  # time in which further rows could arrive
+        # The rows that wait behind the condition, and those on the way: one in a queue of one, and
+        # two in the hands of threads.
         assert 8 <= len(count) <= 8 + 3
         release.set()
         found = told(list(stream))
@@ -263,7 +264,7 @@ def test_a_branch_that_keeps_its_rows_until_others_have_passed_does_not_stop_the
 
 
 class Called:
-    """A condition that parts numbers, and what its calls were given."""
+    """A condition that routes numbers, and the arguments of its calls."""
 
     def __init__(self, *, consumers=(1, 1), is_exception_visible=False, is_in_place=False, **spec):
         self.given = []
@@ -293,7 +294,7 @@ class Called:
         self.call = ConditionCall(made.devices["cpu"](), plan)
 
     def process(self, *values, has_errors=False):
-        """Gives what each row has on each output: its value, an error's text, or None."""
+        """Returns the cells of each output: the row's value, an error's text, or None."""
         rows = [value if isinstance(value, Buffer) else Buffer(value) for value in values]
         columns = self.call.process([rows], has_errors, lambda row: STREAMS[row])
         return [[cell and (cell.error or cell.data) for cell in column] for column in columns]
@@ -390,7 +391,7 @@ def test_a_batch_that_gives_too_little_is_in_error_and_says_so(monkeypatch):
     assert "gave 1 values on output 'odd' for 2 inputs; a condition gives one" in str(error)
 
 
-# -- what leaves ----------------------------------------------------------------------------------
+# -- rows that leave ------------------------------------------------------------------------------
 
 
 def test_branches_that_meet_are_told_the_rows_that_leave_by_them_and_no_others():

@@ -198,7 +198,7 @@ def test_a_deadline_is_looked_at_inside_an_expand():
         stream = flow.session()
         stream.send("input", 1, deadline=0.05)
         assert entered.wait(30)
-        clock.advance(0.1)  # the deadline passes while the expand is at it
+        clock.advance(0.1)  # the deadline passes during the call of the expand unit
         release.set()
         stream.close_input()
         with pytest.raises(DeadlineExceeded):

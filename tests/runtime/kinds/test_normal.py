@@ -1,4 +1,4 @@
-"""A batch at a time; only the guilty rows fail, and nothing of a call is kept."""
+"""Tests of calls with a batch: only guilty rows fail, and a call leaves nothing."""
 
 import gc
 import weakref
@@ -17,7 +17,7 @@ from tests.runtime.stages.test_call import call_of, run
 
 
 class Local:
-    """Something in a local variable of a unit's call."""
+    """An object in a local variable of a unit's call."""
 
 
 @pytest.mark.parametrize("kind", [Normal(), Stream(), Expand(), Condition(), Loop(), Collapse()])
@@ -181,7 +181,7 @@ def test_a_buffer_whose_list_the_unit_has_kept_is_not_changed_by_who_comes_next(
 
 
 class UserValues(list[Buffer]):
-    """A list of a unit's own."""
+    """A user's own list type."""
 
 
 def test_an_input_that_is_given_on_stays_the_same_buffer():

@@ -1,4 +1,4 @@
-"""Row by row: the other rows of a batch go on."""
+"""Tests of row calls: the other rows of a batch go on."""
 
 import numpy as np
 import pytest

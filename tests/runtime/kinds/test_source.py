@@ -1,4 +1,4 @@
-"""Sources whose buffers are sessions of their own."""
+"""Tests of sources whose buffers are separate sessions."""
 
 import threading
 from types import SimpleNamespace
@@ -16,7 +16,7 @@ from tests.runtime.graphs import Running, graph_of, spec_of, unit_of
 
 
 def source(values, **more):
-    """A source of ``values``, one a call; a pair is a value and what its session is given."""
+    """Returns a source that emits a value each call; a pair is a value and session options."""
 
     class Source(FlowUnit):
         def process(self, ctx):
@@ -147,7 +147,7 @@ def test_the_end_of_the_results_comes_when_the_source_and_its_sessions_are_over(
     )
     with Running(graph) as flow:
         session = StreamIO(flow.scheduler, flow.scheduler.sources["source"])
-        with pytest.raises(TimeoutError):  # the source is over, its sessions are not
+        with pytest.raises(TimeoutError):  # the source is over, but its sessions are not
             session.recv(timeout=0.2)
         gate.set()
         assert sorted(buffer.data for buffer in session) == [1, 2, 3]
@@ -178,7 +178,7 @@ def test_the_end_of_a_session_is_told_once_outside_of_its_lock(is_failing):
     told, gate, flows = [], threading.Event(), []
 
     def ended(number):
-        # Whoever is told may use the flow: nothing is locked.
+        # The callback may use the flow because no lock is held.
         flows[0].scheduler.sources["source"].progress.wake()
         flows[0].scheduler.wait(timeout=0)
         told.append(number)
@@ -216,7 +216,7 @@ def test_the_end_of_a_cancelled_session_is_told_too():
     session = flow.scheduler.sources["source"]
     late = []
     session.on_end(lambda: late.append(True))
-    assert late == [True]  # it is over: at once
+    assert late == [True]  # the session is over: at once
 
 
 def test_sources_begin_when_every_unit_is_open_and_before_the_start_returns():
@@ -373,14 +373,14 @@ def test_a_source_that_may_not_produce_does_nothing():
         assert source.session.progress.sent == 1
         backpressure = source.worker._backpressure()
         source.flow.scheduler.is_draining = True
-        backpressure.wait(None)  # nobody waits where the flow ends
+        backpressure.wait(None)  # no thread waits after the end of the flow
         source.flow.scheduler.is_draining = False
 
 
 def test_an_inline_source_that_may_not_produce_ends_when_the_flow_does():
     with Steps(lambda ctx: ctx.emit([1]), results_bound=1) as source:
         source.worker.try_step()
-        source.flow.scheduler.stop()  # the clock stands still: nobody waits until time is up
+        source.flow.scheduler.stop()  # the clock is stopped: no thread waits for a time limit
         assert source.session.is_finished
 
 
@@ -444,7 +444,7 @@ def test_sessions_that_a_source_opens_are_counted_with_what_it_emits():
         (error,) = flow.scheduler.sources["source"].progress.errors
         assert flow.scheduler._wiring._in_flight.rows == 0
     assert (sorted(seen), str(error.__cause__), error.node) == ([1, 2], "is bad", "source")
-    assert sum(given) == 2  # without the one in error
+    assert sum(given) == 2  # without the row in error
     assert flow.scheduler.statistics()["source"].buffers == 3
 
 
@@ -461,7 +461,7 @@ def test_an_event_that_a_source_delays_wakes_it_when_it_is_due():
 
     nodes = {"source": unit_of(process, inputs=()), "output": "output"}
     with Running(graph_of(nodes, ["source -> output"]), clock=clock) as flow:
-        clock.until_sleeping(2)  # beside the watchdog
+        clock.until_sleeping(2)  # in addition to the watchdog
         flow.scheduler._workers[0].wake()  # for nothing
         clock.advance(5.0)
         assert flow.scheduler.wait(60)
@@ -492,7 +492,7 @@ def test_a_source_of_several_outputs_ends_on_each():
 
 
 class Held:
-    """A source that holds at once; what it gives when it is called for an event is what waits."""
+    """A source that waits for events; each call opens a session for every value in ``waiting``."""
 
     def __init__(self, bound=4, **flow):
         self.waiting, self.called, self.seen = [], threading.Semaphore(0), []
@@ -534,7 +534,7 @@ def test_sessions_begin_from_outside_while_the_source_holds():
         admission.release()
     assert held.seen == [1, 2, 3]
     assert running.scheduler.statistics()["source"].buffers == 3
-    assert not held.called.acquire(blocking=False)  # it was not called for them
+    assert not held.called.acquire(blocking=False)  # the source was not called for them
     assert not admission.reserve()
 
 

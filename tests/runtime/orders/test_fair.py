@@ -1,4 +1,4 @@
-"""Sessions take turns; within each the order is as ever; the bound holds for each."""
+"""Tests that sessions alternate, that each session keeps its order, and that each has the bound."""
 
 import pytest
 from hypothesis import given
@@ -239,7 +239,7 @@ def test_held_counts_sessions_rows_and_tickets():
     box, s = inbox(batch_size=1), stream()
     assert box.count_held() == 0
     box.append(0, [segment(s, 0, 3)])
-    # the session, its count, and the three rows, which are ready and make the load
+    # the session, its count, and the three rows, which are ready and therefore count as load
     assert box.count_held() == 1 + 1 + 3 + 3
     box.take()
     assert box.count_held() == 1 + 1 + 2 + 2 + 1
@@ -269,6 +269,6 @@ def interrupt(*_):
 
 
 class Interrupted:
-    """A queue in which Ctrl-C comes."""
+    """A queue that raises Ctrl-C."""
 
     append = staticmethod(interrupt)

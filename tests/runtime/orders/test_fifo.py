@@ -1,4 +1,4 @@
-"""First come, first served; a session whose rows are held up is put aside."""
+"""Tests of first come, first served, and of sessions set aside while their rows wait."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -184,7 +184,7 @@ def test_room_is_bounded_by_what_is_aside_of_several_sessions_as_they_come_and_g
     here.resume(a.session)
     while here.waiting:
         here.cut(8)
-    put_aside(a, 9)  # beside six of b
+    put_aside(a, 9)  # in addition to six of b
     assert here.has_room(0, other.session)
     here.drop(b.session)
     put_aside(b, 6)
@@ -216,11 +216,11 @@ def test_an_end_alone_in_a_measured_queue_has_not_waited():
     assert here.cut(1).arrived == 0.0
 
 
-# -- batches that have come whole ---------------------------------------------------------------
+# -- batches that arrive whole ------------------------------------------------------------------
 
 
 def whole(*segments):
-    """A batch as it leaves a stage."""
+    """Returns a batch as emitted by a stage."""
     return Batch.of(segments, 1)
 
 

@@ -1,4 +1,4 @@
-"""How much memory waits in a queue, and how long segments are cut."""
+"""Tests of the memory of queued rows, and of the length of segments."""
 
 import math
 from collections import deque
@@ -44,7 +44,7 @@ def test_a_policy_bounds_rows_and_nothing_else_unless_told():
 
 
 class Counted(Segment):
-    """Counts the rows that are copied where it is cut."""
+    """Counts the rows that a cut copies."""
 
     __slots__ = ()
 

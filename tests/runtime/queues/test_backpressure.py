@@ -1,4 +1,4 @@
-"""What keeps rows from entering says so, and tells when it has gone."""
+"""Tests that backpressure names its reason, and calls back when the reason is gone."""
 
 from modelflow.buffer import Buffer
 from modelflow.runtime.clock import SYSTEM_CLOCK

@@ -1,4 +1,4 @@
-"""The bounds of a queue, and those who wait for room in it."""
+"""Tests of a queue's bounds, and of producers that wait for room."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""A queue that is held, changed and let go."""
+"""Tests of a queue that is held, changed and released."""
 
 import threading
 from dataclasses import replace
@@ -9,7 +9,7 @@ from tests.runtime.queues.test_inbox import data, inbox, segment, stream
 
 
 def workers_of(box, count):
-    """So many workers that take what there is; with what they were given, and those threads."""
+    """Starts workers that take every batch; returns their slots, threads and taken data."""
     given, slots = [], [box.slot() for _ in range(count)]
 
     def work(slot):
@@ -59,7 +59,7 @@ def test_who_is_dismissed_ends_and_the_others_go_on():
 def test_a_close_ends_a_hold():
     box = inbox(clock=SYSTEM_CLOCK)
     found = []
-    holder = threading.Thread(target=lambda: found.append(box.hold(1)))  # nobody ever rests
+    holder = threading.Thread(target=lambda: found.append(box.hold(1)))  # no worker ever rests
     holder.start()
     box.close()
     holder.join()
@@ -72,7 +72,7 @@ def test_a_lent_seat_is_waited_for_and_given_no_batch_meanwhile():
     assert box.hold(1)
     box.release()
     handoff = Handoff(None)
-    slots[0].borrower = handoff  # as a thread that has brought something would be lent it
+    slots[0].borrower = handoff  # as if a producer borrowed the slot
     found = []
     holder = threading.Thread(target=lambda: found.append(box.hold(1)))
     holder.start()
@@ -111,4 +111,4 @@ def test_batches_that_are_to_wait_are_noted_from_now_on():
     assert data(box.take_nowait()) == [0, 1]
     assert dict(box.stats.closed) == {"full": 1}
     box.set_bounds(replace(box.policy, batch_timeout=0.0))
-    assert box.is_noting  # what was noted is not forgotten
+    assert box.is_noting  # the notes are kept

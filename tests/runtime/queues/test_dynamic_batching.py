@@ -1,4 +1,4 @@
-"""When a batch closes: full, or its oldest row has waited long enough."""
+"""Tests of the end of a batch: full, or its oldest row has waited long enough."""
 
 import functools
 import operator
@@ -76,7 +76,7 @@ def test_who_was_woken_for_a_full_batch_is_woken_again_when_it_has_rested():
         clock.until_sleeping()
         box.append(0, [segment(s, 1, 1)])
         assert is_taken.acquire(timeout=60)
-        clock.until_waiting()  # it rests again
+        clock.until_waiting()  # the worker rests again
         box.append(0, [segment(s, 2, 2)])
         assert is_taken.acquire(timeout=20)
     finally:

@@ -1,4 +1,4 @@
-"""Who of those who rest is woken, and how all are held."""
+"""Tests of which idle worker is woken, and of how all are held."""
 
 import threading
 
@@ -9,7 +9,7 @@ from modelflow.runtime.worker_slot import WorkerSlot
 
 
 def resting(count):
-    """So many threads that rest, each until it is woken; with what names those who were."""
+    """Starts threads that rest until a wake-up; returns their slots and the woken numbers."""
     lock = make_lock("inbox")
     idle_workers, woken = IdleWorkers(lock, SYSTEM_CLOCK), []
     slots = [WorkerSlot(lock) for _ in range(count)]
@@ -26,7 +26,7 @@ def resting(count):
         threads.append(threading.Thread(target=rest, args=(number,)))
         threads[-1].start()
         here.acquire()
-        with lock:  # it waits by now
+        with lock:  # the thread waits by now
             assert len(idle_workers.slots) == number + 1
     return lock, idle_workers, slots, threads, woken
 

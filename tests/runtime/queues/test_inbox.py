@@ -237,7 +237,7 @@ def in_order(order, *more):
 
 @pytest.mark.parametrize("order", [(Fifo,), (Fair, 2)])
 def test_rows_of_a_session_cancelled_before_they_are_taken_are_counted_as_dropped(order):
-    """A worker may meet them before `discard` has the lock: both ways count them once."""
+    """Tests that rows count once, even if a worker meets them before `discard` has the lock."""
     box, gone, other = in_order(*order), stream("gone"), stream("other")
     box.append(0, [segment(gone, 0, 2), segment(other, 0, 3)])
     gone.session.is_cancelled = True
@@ -312,4 +312,4 @@ def test_held_counts_what_is_ready_and_what_lacks_a_partner():
     box, s = inbox(("a", "b")), stream()
     box.append(0, [segment(s, 0, 3)])
     box.append(1, [segment(s, 0, 1)])
-    assert box.count_held() == 3  # a segment, its row, and the stream with what is left
+    assert box.count_held() == 3  # a segment, its row, and the stream with the rest

@@ -1,4 +1,4 @@
-"""The heads of several ports are paired, stream by stream."""
+"""Tests that the first rows of several ports are paired, stream by stream."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""The bound on what is inside the whole graph."""
+"""Tests of the bound on the rows inside the whole graph."""
 
 import threading
 

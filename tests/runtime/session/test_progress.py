@@ -1,4 +1,4 @@
-"""How far a session has come."""
+"""Tests of the progress of a session."""
 
 import threading
 
@@ -18,7 +18,7 @@ def never():
 
 
 class Session:
-    """A progress with two outputs, and what it is made of."""
+    """A progress with two outputs, and the progress's parts."""
 
     def __init__(self, outputs=("a", "b"), is_counted=True, bound=10):
         self.results = {name: Results() for name in outputs}
@@ -92,7 +92,7 @@ def test_a_cancelled_session_takes_all_its_rows_out_at_once_and_none_twice():
     assert session.progress.end()
     assert session.in_flight.rows == 0
     for place in (0, 1):
-        session.progress.leave(place, 3)  # a worker that was under way
+        session.progress.leave(place, 3)  # a worker in a call
     assert session.in_flight.rows == 0
     assert not session.progress.end()
     assert not session.progress.end_passed()

@@ -1,4 +1,4 @@
-"""Request batches: each request is told once, whatever comes in which order."""
+"""Tests that each request of a batch is notified once, in any order of the results."""
 
 import random
 
@@ -10,7 +10,7 @@ from modelflow.runtime.session.request_batch import RequestBatch
 
 
 class Waits:
-    """Who waits, and notes what it is told of each request."""
+    """A waiting caller that records the notifications of each request."""
 
     def __init__(self, count):
         self.found, self.failures = [[] for _ in range(count)], [[] for _ in range(count)]
@@ -25,7 +25,7 @@ class Waits:
 
 
 class WaitsForRows(Waits):
-    """The same of requests with several rows."""
+    """The same for requests with several rows."""
 
     def __init__(self, sizes):
         super().__init__(len(sizes))
@@ -141,7 +141,7 @@ def test_a_party_that_raises_is_logged_and_is_told_of_what_comes_then(caplog):
 
 
 SIZES = [2, 1, 3]
-REQUESTS = [0, 0, 1, 2, 2, 2]  # of each position
+REQUESTS = [0, 0, 1, 2, 2, 2]  # the request of each position
 
 
 @pytest.mark.parametrize("terminals", [1, 2])

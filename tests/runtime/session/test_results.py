@@ -1,4 +1,4 @@
-"""What one output has for one session."""
+"""Tests of the results of one output for one session."""
 
 import threading
 
@@ -121,7 +121,7 @@ def test_results_that_are_held_end_when_they_are_let_go():
 def test_ways_into_the_results_of_another_session_end_together():
     whole, calls = Results(), []
     ways = [SharedResults(whole) for _ in range(2)]
-    whole.put([], True)  # the source itself is done
+    whole.put([], True)  # the source itself has ended
     whole.on_ready(lambda: calls.append(1))
     assert ways[0].put(values("a"), True)
     ways[0].call_due()

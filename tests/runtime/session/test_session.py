@@ -1,4 +1,4 @@
-"""The life of a session, and who is told of its end."""
+"""Tests of a session's states, and of the callbacks at its end."""
 
 import pytest
 
@@ -49,7 +49,7 @@ def test_whoever_wants_to_know_the_end_is_told_once_whatever_the_others_raise(er
     s.on_end(fail)
     s.on_end(lambda: told.append(list(finished)))
     s.cancel()
-    assert told == [[]]  # before the flow is: who waits for the end finds everyone told
+    assert told == [[]]  # before the flow is: when a thread sees the end, all callbacks have run
     s.on_end(lambda: told.append("at once"))
     assert told == [[], "at once"]
     assert "session '7': a callback for its end raised" in caplog.text
@@ -101,7 +101,7 @@ def test_each_who_watches_is_told_and_one_alone_may_leave():
     assert not s.watcher
     s.watch(first)
     s.watch(second)
-    s.unwatch(first)  # not any more: another one is told by the same
+    s.unwatch(first)  # no effect: both share a watcher by now
     s.watcher.on_call("part")
     s.cancel()
     assert (first.told, second.told) == (

@@ -1,4 +1,4 @@
-"""Several who watch one session."""
+"""Tests of several watchers of one session."""
 
 from modelflow.runtime.session.watcher import Watchers
 

@@ -274,11 +274,11 @@ def test_a_buffer_that_an_expand_keeps_and_gives_again_is_another_one_each_time(
 
 
 class Local:
-    """Something in a local variable."""
+    """An object in a local variable."""
 
 
 def raised(how, seen):
-    """An error that was raised because of another one; ``seen``: the locals of both."""
+    """Returns an error that was raised because of another; ``seen`` gets the locals of both."""
 
     def fail(error, *, because=None):
         local = Local()
@@ -339,5 +339,5 @@ def test_a_coroutine_that_a_unit_gives_is_an_error_with_its_line(process, kind, 
     line = fetch.__code__.co_firstlineno
     assert "TypeError: got a coroutine of 'async def fetch'" in str(error)
     assert f"test_call.py:{line}); expected a value" in str(error)
-    gc.collect()  # a coroutine that is not closed warns when it is freed
+    gc.collect()  # an unclosed coroutine warns when it is freed
     assert not recwarn.list

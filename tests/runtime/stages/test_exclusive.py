@@ -1,4 +1,4 @@
-"""Every consumer is given what the producer gave, whoever writes to it, and whatever it is."""
+"""Tests that every consumer receives the producer's data, even if others write to the data."""
 
 import json
 import sys
@@ -22,7 +22,7 @@ class Own(np.ndarray):
 
 
 class Table(NamedTuple):
-    """What a unit keeps: the same values in three places."""
+    """Data that a unit keeps: the same values in three places."""
 
     array: np.ndarray
     tensor: Any
@@ -51,7 +51,7 @@ def pooled(values):
     return array
 
 
-# What a unit gives as its item i.
+# The item number i that a unit emits.
 GIVEN = {
     "own array": lambda table, i: table.array[i].copy(),
     "array of the pool": lambda table, i: pooled(table.array[i]),
@@ -69,7 +69,8 @@ GIVEN = {
     "read-only array": lambda table, i: read_only(table.array[i].copy()),
     "read-only view": lambda table, i: read_only(table.array[i]),
 }
-if np.lib.NumpyVersion(np.__version__) >= "2.1.0":  # before it has no word for read-only memory
+# earlier versions cannot export read-only memory
+if np.lib.NumpyVersion(np.__version__) >= "2.1.0":
     GIVEN["from_dlpack, read-only"] = lambda table, i: np.from_dlpack(read_only(table.array[i]))
 
 
@@ -93,7 +94,7 @@ def ask_recv(flow):
 
 
 def recording_unit(name, is_in_place, seen):
-    """A unit that notes what it is given, and perhaps writes to it."""
+    """Returns a unit that records its input, and writes to the input if ``is_in_place``."""
 
     @modelflow.flowunit(name=name, inputs=[modelflow.Port("x", is_in_place=is_in_place)], threads=1)
     def consume(x):
@@ -119,7 +120,7 @@ def parts_of(answer):
 @pytest.mark.parametrize("threads", [0, None])
 @pytest.mark.parametrize("what", GIVEN)
 def test_every_consumer_is_given_what_the_producer_gave(make_table, what, threads, ask):
-    # Which consumers there are, and whether each writes to its input.
+    # The consumers, and whether each writes to its input.
     for writes in ([], [False], [True], [False, False], [True, False], [False, True]):
         check_consumers(make_table, what, threads, ask, writes)
 
@@ -146,7 +147,7 @@ def check_consumers(make_table, what, threads, ask, writes):
     if not writes:
         for (buffer,), array in zip(answers, wanted, strict=True):
             np.testing.assert_array_equal(np.asarray(buffer.data), array)
-    for buffer in chain.from_iterable(answers):  # what may be written is the receiver's alone
+    for buffer in chain.from_iterable(answers):  # writable data belongs to the receiver alone
         if type(buffer.data) is np.ndarray and buffer.data.flags.writeable:
             buffer.data[:] = -2
     for used, fresh in zip(table, make_table("fresh"), strict=True):
@@ -173,7 +174,7 @@ def test_an_array_that_owns_its_memory_is_written_without_a_copy(make_table, wha
 
 
 class Replace(modelflow.FlowUnit):
-    """Puts something else into the buffers that come in."""
+    """Replaces the data of the input buffers."""
 
     make: Any = None
     SPEC = modelflow.FlowUnitSpec(
@@ -218,7 +219,7 @@ def test_frames_and_crops_of_them_are_written_by_run(tmp_path):
         (tmp_path / "items" / name).write_text(name)
     graph = graph_of("input -> crops -> output")
     (tmp_path / "graph.dot").write_text(f'{graph[:-1]} crops [flowunit="parts:crops"] }}')
-    # Not in the folder: `make mutants` has its settings where it was begun.
+    # Not in the folder: `make mutants` reads its settings from its start folder.
     command = [sys.executable, "-m", "modelflow", "run", str(tmp_path / "graph.dot")]
     done = programs.run([*command, "--input", str(tmp_path / "items")], text=True)
     assert done.returncode == 0, done.stderr

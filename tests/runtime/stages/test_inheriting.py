@@ -68,7 +68,7 @@ def test_parts_do_not_agree_on_what_may_compare_in_any_way():
 
 
 def given(data, *calls):
-    """What a stream unit of any count gives in the last of some calls."""
+    """Returns the meta that a stream unit of any count gives a buffer in the last of some calls."""
     inputs, buffer = StreamInputs(), Buffer(data)
     for sources in calls:
         inputs.begin(sources)

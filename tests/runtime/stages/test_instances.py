@@ -1,4 +1,4 @@
-"""The instances of a unit: who shares one, who closes it, what it has counted."""
+"""Tests of unit instances: sharing, closing, and counters."""
 
 import pytest
 
@@ -13,7 +13,7 @@ ONE, OTHER = Device("cpu", 0), Device("cpu", 1)
 
 
 class Counting(FlowUnit):
-    """Counts its own calls; says when it is closed."""
+    """Counts its own calls, and records its closing."""
 
     def __init__(self):
         self.calls = 0
@@ -54,7 +54,7 @@ def test_the_figures_of_a_closed_unit_stay_whatever_comes_at_its_place_in_memory
     assert here.figures() == {"calls": {"made": 7}}
     here.close(other, OTHER)
     del other
-    for _ in range(10):  # one of them may well have the address of a unit that is gone
+    for _ in range(10):  # a new unit may have the address of a deleted unit
         again = here.open(ONE)
         again.calls = 1
         assert here.figures() == {"calls": {"made": 5}}

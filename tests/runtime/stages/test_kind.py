@@ -1,4 +1,4 @@
-"""How units of each kind run, as a value."""
+"""Tests of the running of each kind of unit, as a value."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""Where branches meet, the order before the condition is restored."""
+"""Tests of merges, which restore the order before the condition."""
 
 import threading
 

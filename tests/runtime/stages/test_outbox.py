@@ -12,7 +12,7 @@ from tests.runtime.fake_session import FakeSession
 
 
 class Gate:
-    """An inbox, as far as an outbox knows it."""
+    """A stand-in for an inbox with only the members that an outbox uses."""
 
     def __init__(self):
         self.paused, self.is_due = [], False
@@ -61,7 +61,7 @@ def stream():
 
 
 def emit(box, *parts):
-    """Emits one batch of (stream, ticket, first, count, is_last) with the position as data."""
+    """Emits a batch of (stream, ticket, first, count, is_last) with the position as data."""
     spans, column = [], []
     for of, ticket, first, count, is_last in parts:
         positions = range(first, first + count)
@@ -126,7 +126,7 @@ def test_a_cancelled_stream_is_forgotten():
 
 
 class Whole(Receiver):
-    """Takes batches as they are."""
+    """A receiver that accepts whole batches."""
 
     def __init__(self):
         super().__init__()
@@ -190,7 +190,7 @@ def test_a_batch_with_a_cancelled_session_goes_on_without_it():
 
 
 class Marking(Receiver):
-    """Writes to what it is given at once, as a worker may."""
+    """Writes to each received buffer at once, as a worker may."""
 
     append_whole = None
 
@@ -225,7 +225,7 @@ def test_a_session_is_paused_while_more_than_the_limit_of_its_rows_wait():
     for ticket, paused in ((1, 0), (3, 0), (4, 1), (5, 1)):
         emit(box, (s, ticket, ticket, 1, False))
         assert gate.paused == [s.session] * paused
-    emit(box, (s, 0, 0, 1, False))  # and with it what has ticket 1: three wait
+    emit(box, (s, 0, 0, 1, False))  # and with it the rows with ticket 1: three wait
     assert gate.paused == [s.session]
     emit(box, (s, 2, 2, 1, False))
     assert gate.paused == []

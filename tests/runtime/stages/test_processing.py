@@ -1,4 +1,4 @@
-"""A batch is called stream by stream, or on a device."""
+"""Tests of calls per stream of a batch, and on a device."""
 
 import dataclasses
 
@@ -99,7 +99,7 @@ def test_on_a_device_a_unit_is_called_for_one_stream_at_a_time_where_it_wants_th
 
 
 class Guilty(AddOne):
-    """Fails where it is given the number 7."""
+    """Fails for the number 7."""
 
     def process(self, ctx):
         if any(buffer.data._values[0] == 7 for buffer in ctx.inputs["in"]):

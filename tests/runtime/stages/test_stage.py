@@ -1,4 +1,4 @@
-"""A node while it runs: what waits for it, and how long that will take."""
+"""Tests of a running node: its queue, and the expected wait."""
 
 import dataclasses
 import functools
@@ -20,7 +20,7 @@ ONE, OTHER = Device("cpu", 0), Device("cpu", 1)
 
 
 def made(spec=None, *, entry_ports=(), plan=None, unit=None, **settings):
-    """A stage of one node, whose plan and unit's plan have what ``plan`` and ``unit`` say."""
+    """Returns a stage of one node; ``plan`` and ``unit`` replace fields of the two plans."""
     found = make_plan(chain((spec or spec_of(), settings))).stages["n0"]
     one = dataclasses.replace(found.unit, **(unit or {}))
     found = dataclasses.replace(found, units=(one,), **(plan or {}))
@@ -135,7 +135,7 @@ def test_a_call_is_of_the_kind_and_knows_the_plan_of_its_unit():
 
 
 def source():
-    """The stage of a source of two threads."""
+    """Returns the stage of a source of two threads."""
     nodes = {"n0": (spec_of(inputs=()), {"threads": 2, "batch_size": 3}), "output": "output"}
     found = make_plan(graph_of(nodes, ["n0 -> output"])).stages["n0"]
     return Stage(found, running_kind(found.units), frozenset(), 7, SYSTEM_CLOCK)
@@ -170,7 +170,7 @@ def test_only_kinds_that_gather_wait_for_a_batch_to_fill(kind, seconds):
 
 
 def fused():
-    """The stage of two nodes; the unit of the second one is shared."""
+    """Returns the stage of two nodes, of which the second has a shared unit."""
     settings = {"threads": 2, "batch_size": 2, "fuse": "a"}
     units = [spec_of(name="one"), spec_of(name="two", is_shared=True)]
     (found,) = make_plan(chain(*((unit, settings) for unit in units))).stages.values()

@@ -1,4 +1,4 @@
-"""The figures of a stage whose workers come and go."""
+"""Tests of the statistics of a stage with changing workers."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -46,7 +46,7 @@ def test_a_worker_that_comes_begins_with_nothing():
     _, _, stats = stats_of(threads=1)
     stats.add_workers(3)
     assert [counter.batches for counter in stats.workers] == [0, 0, 0]
-    assert stats.nodes()[0].threads == 1  # as planned, until it is planned otherwise
+    assert stats.nodes()[0].threads == 1  # as planned, until the plan changes
 
 
 def test_why_batches_closed_is_told_by_the_rules_of_their_time():

@@ -1,4 +1,4 @@
-"""Copies between devices keep what travels with a buffer."""
+"""Tests that copies between devices keep the meta and the deadline of a buffer."""
 
 import numpy as np
 import pytest
@@ -115,7 +115,7 @@ class Other(ToyMemory):
 
 
 class Own(ToyMemory):
-    """The memory of toys, beside that of the other kind."""
+    """The memory of toys, in addition to the other kind's memory."""
 
     def holds(self, data):
         return super().holds(data) and data.device.kind == "toy"

@@ -1,4 +1,4 @@
-"""What workers count for themselves."""
+"""Tests of the counters that each worker keeps."""
 
 import math
 
@@ -46,7 +46,7 @@ def test_calls_made_while_its_own_thread_rests_are_lent():
 @pytest.mark.parametrize("is_ordered", [False, True])
 def test_a_rest_is_for_want_of_work_or_for_order(is_ordered):
     stats = WorkerStats()
-    stats.end_rest(5.0)  # it has not rested
+    stats.end_rest(5.0)  # the worker has not rested
     stats.is_ordered, stats.resting_since = is_ordered, 5.0
     stats.end_rest(7.0)
     assert (stats.starved, stats.ordered) == ((0.0, 2.0) if is_ordered else (2.0, 0.0))

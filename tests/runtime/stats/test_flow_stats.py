@@ -1,4 +1,4 @@
-"""The figures of a whole flow: how its requests ended, what its workers' time went to."""
+"""Tests of the statistics of a flow: how requests ended, and how workers spent their time."""
 
 import threading
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from modelflow.runtime.stats.histogram import ALL, EVERY, SHORT, Histogram, Record
 
 TIMES = st.floats(1e-7, 1e4)
-# A value is at most that far from the middle of its bucket.
+# The bound of a value's distance from the middle of its bucket.
 NEAR = 2 ** (1 / 8) * 1.02
 
 

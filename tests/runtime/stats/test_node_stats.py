@@ -1,4 +1,4 @@
-"""What a node has counted, at one moment."""
+"""Tests of the counters of a node at one moment."""
 
 from dataclasses import replace
 
@@ -46,7 +46,7 @@ def test_what_is_not_over_counts_too():
     starved.resting_since = 8.0
     held.resting_since, held.is_ordered = 7.0, True
     blocked.blocked_since = 6.0
-    lent.resting_since, lent.busy_since = 5.0, 9.0  # another thread makes its call
+    lent.resting_since, lent.busy_since = 5.0, 9.0  # another thread makes the worker's call
     stats = stats_of(*workers)
     assert stats.seconds == 25.0
     assert (stats.busy, stats.starved, stats.order, stats.blocked) == (2.0, 2.0 + 4.0, 3.0, 4.0)
@@ -115,7 +115,7 @@ def test_words_of_errors_are_left_out_behind_a_far_node_too():
 
 
 class EndsWhileRead(WorkerStats):
-    """A worker whose call ends, and whose next begins, while its calls are looked at."""
+    """A worker whose call ends and whose next call begins during the read of its counters."""
 
     __slots__ = ("looks",)
 

@@ -1,4 +1,4 @@
-"""What a thread uses of the processors."""
+"""Tests of the processor time of a thread."""
 
 import threading
 import time
@@ -9,7 +9,7 @@ from modelflow.runtime.stats.processor_time import NOTHING, ThreadTime
 
 
 def burn():
-    """Computes until the thread's own clock has gone on by 30 ms."""
+    """Computes until the thread's own clock has advanced by 30 ms."""
     end = time.thread_time() + 0.03
     while time.thread_time() < end:
         pass
@@ -44,6 +44,6 @@ def test_a_thread_that_is_gone_without_a_word_has_used_nothing_that_is_known():
     thread = threading.Thread(target=lambda: found.append(ThreadTime()))
     thread.start()
     thread.join()
-    while found[0].seconds() != NOTHING:  # the system forgets it a moment later
+    while found[0].seconds() != NOTHING:  # the system forgets the thread a moment later
         time.sleep(0)
     assert found[0].seconds() == NOTHING

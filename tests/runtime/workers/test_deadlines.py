@@ -1,4 +1,4 @@
-"""Deadlines of rows, without a flow around them."""
+"""Tests of rows' deadlines, without a flow."""
 
 from modelflow.buffer import Buffer
 from modelflow.errors import DeadlineExceeded, FlowUnitError
@@ -33,7 +33,7 @@ def test_a_row_whose_time_has_passed_is_an_error_with_its_meta():
     found, other = expired([column, others])
     assert found[1:] == column[1:]
     assert other is others
-    assert column[0].error is None  # who sent it keeps it
+    assert column[0].error is None  # the sender's buffer is unchanged
     assert found[0].meta == {"place": 0}
     error = found[0].error
     assert isinstance(error, FlowUnitError)

@@ -1,4 +1,4 @@
-"""What a worker tells its owner."""
+"""Tests of the notifications from a worker to its owner."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from tests.runtime.graphs import chain, unit_of
 
 
 class Owner:
-    """Notes what it is told; everything is open as soon as it is asked."""
+    """Records its notifications; every stage counts as open at once."""
 
     is_draining = is_watched = False
 
@@ -24,7 +24,7 @@ class Owner:
 
     def wait_until_all_open(self):
         self.told.append("asked")
-        self.wiring.close()  # there is nothing to work on
+        self.wiring.close()  # the worker has nothing to do
         return True
 
     def on_begin(self):

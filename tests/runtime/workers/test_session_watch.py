@@ -1,4 +1,4 @@
-"""Who watches one session is told of the batches that its rows are in, and of no other."""
+"""Tests that a watcher is notified of the batches with rows of its session, and of no others."""
 
 import threading
 
@@ -16,7 +16,7 @@ ONE = {"threads": 1, "batch_size": 4}
 
 
 class Watching:
-    """What was told, and whether it is over."""
+    """The notifications of a watcher, and whether the session has ended."""
 
     def __init__(self):
         self.parts = []
@@ -31,7 +31,7 @@ class Watching:
 
     @property
     def told(self):
-        """Node, rows and what one failed with."""
+        """Returns the node, the rows and the error type of each notification."""
         return [
             (part.node, part.rows, part.error and type(part.error.__cause__).__name__)
             for part in self.parts

@@ -1,4 +1,4 @@
-"""Where another thread stands, asked while the process collects garbage and starts threads."""
+"""Tests of another thread's position, read during garbage collection and thread starts."""
 
 import sys
 import threading
@@ -6,8 +6,8 @@ import threading
 from modelflow.runtime.workers.stacks import find_position
 from tests import programs
 
-# Whoever asks the interpreter with the collector on is frozen by this within some hundred
-# questions, and with it all other threads, where Python is older than 3.11.9.
+# Where Python is older than 3.11.9, a thread that asks the interpreter with the collector on
+# freezes within some hundred requests. All other threads freeze with it.
 ASK = """
 import faulthandler, gc, threading, time
 from modelflow.runtime.workers.stacks import find_position

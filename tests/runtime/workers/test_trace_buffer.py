@@ -1,4 +1,4 @@
-"""What workers note while somebody records."""
+"""Tests of the trace that workers record."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from tests.runtime.test_scheduler import counting_source
 
 
 class Recorder:
-    """Keeps the rings that it gives."""
+    """Makes and keeps trace buffers."""
 
     def __init__(self, every=1, short=0.0):
         self.rings, self.moments = {}, []
@@ -67,7 +67,7 @@ def test_sources_and_stream_units_note_their_calls():
     }
     recorder = Recorder()
     flow = Running(graph_of(nodes, ["source -> stream", "stream -> output"]))
-    flow.scheduler.record(recorder)  # before it starts: the source is quick
+    flow.scheduler.record(recorder)  # before the start, because the source is quick
     with flow:
         assert flow.scheduler.wait(60)
     found = recorder.taken()

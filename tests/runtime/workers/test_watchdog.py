@@ -48,7 +48,7 @@ def test_watchdog_names_the_node_that_does_not_come_back(caplog):
 
 
 def look(flow):
-    """Has the watchdog look, twice as long after each other as it warns."""
+    """Makes the watchdog look three times, which is enough for a warning."""
     watchdog = flow.scheduler._runner._watchdog
     for _ in range(3):
         watchdog.look()
@@ -65,7 +65,7 @@ def test_watchdog_names_a_node_that_waits_for_room_and_whom_for(caplog):
         chain((spec_of(), one), (gate.spec(), one)), clock=clock, watchdog_interval=3600
     ) as flow:
         stream = flow.session()
-        for i in range(3):  # one in the gate, one in its queue, one before the node that waits
+        for i in range(3):  # one in the gate, one in its queue, one before the waiting node
             stream.send("input", i)
         gate.entered.acquire()
         clock.until_waiting(1)
@@ -99,7 +99,7 @@ def test_watchdog_names_one_call_once_and_the_next_one_again(caplog):
         stream.send("input", 2)
         gate.entered.acquire()
         look(flow)
-        assert len(warnings_of(caplog)) == 1  # it has only begun
+        assert len(warnings_of(caplog)) == 1  # the call has only just begun
         clock._now += 3600
         look(flow)
         assert len(warnings_of(caplog)) == 2
@@ -131,7 +131,7 @@ def test_the_watchdog_looks_while_there_is_work_and_sleeps_without_a_limit_else(
 
     dog = Looking("flow", (), (), lambda: bool(work), 5.0, clock)
     assert (dog.thread.name, dog.thread.daemon) == ("modelflow/flow/watchdog", True)
-    dog.wake()  # it is awake: there is nothing to do
+    dog.wake()  # the watchdog is awake and has nothing to do
     dog.thread.start()
     try:
         for _ in range(2):
@@ -166,7 +166,7 @@ def test_a_node_that_stands_is_named_once_and_again_when_it_has_moved_between(ca
                 dog.look()
             return warnings_of(caplog)
 
-        assert said(3) == []  # there are no rows
+        assert said(3) == []  # no rows exist
         stage.inbox.append(0, [segment(session.stream, 0, 2)])
         stage.figures.workers[0].count(1, 0, 0.0)
         assert said(1) == []

@@ -1,4 +1,4 @@
-"""What a call raises belongs to its buffers; deadlines travel with what became of the rows."""
+"""Tests that an error in a call affects only its buffers, and that deadlines follow rows."""
 
 import asyncio
 import threading
@@ -17,7 +17,7 @@ from tests.runtime.workers.test_trace_buffer import Recorder
 
 
 class Panic(BaseException):
-    """As a Rust extension raises it."""
+    """An exception of the kind that Rust extensions raise."""
 
 
 ENDINGS = [SystemExit, GeneratorExit, asyncio.CancelledError, KeyboardInterrupt, Panic]
@@ -444,7 +444,7 @@ def test_rows_of_an_origin_that_is_counted_elsewhere_are_not_counted_here():
 
 
 class Thing:
-    """Data that can be told to be gone."""
+    """Data with a weak reference, which shows when the data is freed."""
 
 
 @pytest.mark.parametrize("fuse", ["off", "a"])

@@ -1,4 +1,4 @@
-"""What workers tell of their work."""
+"""Tests of the reports of workers."""
 
 import threading
 

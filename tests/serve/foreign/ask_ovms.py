@@ -1,7 +1,7 @@
-"""Asks with the client of OpenVINO Model Server: ask_ovms.py HTTP_ADDRESS GRPC_ADDRESS.
+"""Calls a server with the client of OpenVINO Model Server: ask_ovms.py HTTP_ADDRESS GRPC_ADDRESS.
 
-A program of its own: the client's messages have the names of tensorflow-serving-api's, and one
-process cannot hold both. Prints what it saw, as JSON.
+This is a separate program because the client's messages have the names of tensorflow-serving-api's.
+One process cannot hold both. Prints its results as JSON.
 """
 
 import json
@@ -13,7 +13,7 @@ import ovmsclient
 
 
 def asked(client: object) -> dict[str, object]:
-    """Returns what a client gets for all that it can ask."""
+    """Returns a client's results for all of its calls."""
     rows = np.array([[1.0, 3.0], [4.0, 6.0]], np.float32)
     status = client.get_model_status("m")
     return {
@@ -27,7 +27,7 @@ def asked(client: object) -> dict[str, object]:
 
 
 def refused(ask: Callable[[], object]) -> list[str]:
-    """Returns the kind of an error, and what it says."""
+    """Returns the type and the text of a call's error."""
     try:
         ask()
     except Exception as error:  # noqa: BLE001 - the client's own errors, by name

@@ -18,18 +18,18 @@ SECONDS = 60
 
 
 def grpc_served(*args, **options):
-    """A server with the model "m", over both."""
+    """Returns a server with the model "m", over REST and gRPC."""
     return served(*args, grpc_port=0, **options)
 
 
 class Stub:
-    """Calls the methods of a server."""
+    """A client that calls the methods of a server."""
 
     def __init__(self, channel):
         self.channel = channel
 
     def method(self, service, name):
-        """What calls a method."""
+        """Returns the callable of a method."""
         package = service.split(".")[0]
         protocol = PROTOCOLS.get(package) or (HEALTH if "health" in service else REFLECTION)
         found = protocol.methods(service)[name]
@@ -42,7 +42,7 @@ class Stub:
         )
 
     def call(self, service, name, message=None, /, timeout=SECONDS, **more):
-        """The answer to a message, which may be given by its fields."""
+        """Returns the reply to a message, which may be given by its fields."""
         if message is None:
             package = service.split(".")[0]
             protocol = PROTOCOLS.get(package) or HEALTH
@@ -62,7 +62,7 @@ def stub(server):
 
 @contextlib.contextmanager
 def refused(code, text=""):
-    """Expects that a call fails so; gives the error."""
+    """Expects that a call fails with this code and text; yields the error."""
     found = []
     with pytest.raises(grpc.RpcError) as error:
         yield found
@@ -71,7 +71,7 @@ def refused(code, text=""):
 
 
 def infer(array=X, raw=True, **more):
-    """A request to infer: ``array`` as the input "input"."""
+    """Returns a request to infer: ``array`` as the input "input"."""
     message = OPEN_INFERENCE["inference.ModelInferRequest"](**{"model_name": "m", **more})
     tensor = message.inputs.add(name="input", datatype="FP32", shape=array.shape)
     if raw:
@@ -82,7 +82,7 @@ def infer(array=X, raw=True, **more):
 
 
 def predict(array=X, name="m", **spec):
-    """A request to predict."""
+    """Returns a request to predict."""
     message = TF_SERVING["tensorflow.serving.PredictRequest"]()
     message.model_spec.name = name
     if "version" in spec:

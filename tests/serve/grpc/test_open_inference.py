@@ -199,7 +199,7 @@ shape = [-1]
 
 
 class Parts(modelflow.FlowUnit):
-    """Gives each number of a row in a buffer of its own."""
+    """Emits each number of a row in its own buffer."""
 
     SPEC = modelflow.FlowUnitSpec(
         "parts",
@@ -225,7 +225,8 @@ def test_an_output_of_many_buffers_is_as_many_answers_the_last_one_final():
     assert [values(one.infer_response) for one in parts] == [[1.0], [2.0], [3.0]]
     ends = [place for place, one in enumerate(answers) if final(one)]
     assert (len(ends), ends[1] - ends[0], ends[1]) == (2, 1, len(answers) - 1)
-    assert ends[0] in {2, 3}  # the last buffer's, or one of its own where the end came behind it
+    # with the last buffer, or in a separate message if the end came after that buffer
+    assert ends[0] in {2, 3}
     assert values(whole) == [1.0, 2.0, 3.0]
 
 
@@ -272,7 +273,7 @@ shape = []
 
 @contextlib.contextmanager
 def streaming(tokens):
-    """A server of a model that gives many buffers, and a client of its."""
+    """Yields a server of a model that gives many buffers, and a client."""
     flow = modelflow.Flow(STREAMED, units=[tokens.unit])
     options = ServeOptions(http_port=0, grpc_port=0)
     try:
@@ -335,5 +336,5 @@ def test_a_client_that_takes_nothing_holds_up_only_itself():
         next(answers)
         assert len(stream(busy, [one_number(50)])) in {50, 51}
         made = len(tokens.made)
-        assert made < 400  # what gRPC and the bound keep, not all
+        assert made < 400  # the number that gRPC and the bound keep, not all
         assert sum(bool(one.infer_response.outputs) for one in answers) == 499

@@ -1,4 +1,4 @@
-"""Clients that exist already: Triton's, those of TensorFlow Serving, gRPC's own health probe."""
+"""Tests with real clients: Triton's, TensorFlow Serving's, and gRPC's own health probe."""
 
 import asyncio
 import contextlib
@@ -184,7 +184,7 @@ def test_triton_client_of_asyncio_infers_and_streams(server, triton):
 
 @pytest.fixture
 def tf_serving():
-    """The generated modules and stubs of tensorflow-serving-api, which bring TensorFlow."""
+    """Returns the generated modules and stubs of tensorflow-serving-api, which bring TensorFlow."""
     names = ("predict", "get_model_metadata", "get_model_status")
     pytest.importorskip(
         "tensorflow_serving.apis.prediction_service_pb2_grpc",
@@ -255,7 +255,7 @@ def test_the_client_of_openvino_model_server_asks_over_both(server):
     )
     assert found["grpc"]["metadata"]["inputs"]["input"]["dtype"] == "DT_FLOAT"
     assert "Sent extra: {y}" in found["grpc"]["misfit"][1]
-    assert found["http"]["misfit"] == []  # in column format what is no input is ignored
+    assert found["http"]["misfit"] == []  # in column format, a name that is no input is ignored
 
 
 def test_grpcs_health_probe_watches(server):
@@ -277,7 +277,7 @@ def test_grpcs_health_probe_watches(server):
 
 
 def test_triton_client_gives_up_a_call_and_the_server_works_no_more_for_it(triton):
-    """By itself, and when its time is over: cancelled requests are counted, none is left."""
+    """Tests cancellation and timeouts: cancelled requests are counted, and none is left."""
     utils, gate = importlib.import_module("tritonclient.utils"), Gate()
     with (
         grpc_served(gate.unit, gate.NODE) as server,
@@ -289,11 +289,12 @@ def test_triton_client_gives_up_a_call_and_the_server_works_no_more_for_it(trito
         call.cancel()
         assert ended.wait(SECONDS)
         figures = server.model("m").figures
-        while figures.requests < 2:  # one whose time is over on its way is never heard of
+        while figures.requests < 2:  # a call whose time is over on its way never reaches the server
             with pytest.raises(utils.InferenceServerException) as late:
                 client.infer("m", inputs(triton), client_timeout=1.0)
             assert late.value.status() == "StatusCode.DEADLINE_EXCEEDED"
-            while server.model("m").admission.under_way:  # until it has heard of it
+            # until the server knows of the cancellation
+            while server.model("m").admission.under_way:
                 pass
         gate.go.set()
         assert figures.outcomes["OK"] == 0

@@ -21,7 +21,7 @@ def server(grpc_server):
 
 @pytest.fixture(params=REFLECTION_PACKAGES)
 def reflect(server, request):
-    """Asks in one stream; gives the answers."""
+    """Sends a request in a stream; returns the answers."""
     kind = REFLECTION[f"{request.param}.ServerReflectionRequest"]
 
     def ask(*requests):

@@ -5,7 +5,7 @@ from modelflow.wire.problem import Code, Problem
 
 
 def taken(rpc):
-    """The answers, up to the last one."""
+    """Returns the responses up to the last."""
     return list(iter(rpc.take, None))
 
 

@@ -1,4 +1,4 @@
-"""Calls: their limits, their deadlines, and how they end."""
+"""Tests of calls: their limits, their deadlines, and their ends."""
 
 import socket
 import sys
@@ -53,7 +53,7 @@ def free_port():
 
 
 def failing(instead=None):
-    """A unit that does not open, or does something else then."""
+    """Returns a unit that does not open, or that calls ``instead``."""
 
     class Opens(modelflow.FlowUnit):
         SPEC = modelflow.FlowUnitSpec(

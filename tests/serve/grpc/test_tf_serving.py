@@ -118,7 +118,7 @@ def test_status_lists_the_versions(client):
 
 
 def reload(client, *models):
-    """Asks for these: name, folder, and more of a ``ModelConfig``."""
+    """Requests these models: name, folder, and further fields of a ``ModelConfig``."""
     config = {
         "config": [{"name": name, "base_path": str(path), **more} for name, path, more in models]
     }
@@ -127,7 +127,7 @@ def reload(client, *models):
 
 @pytest.fixture
 def configured(tmp_path):
-    """A server with the model "a" of a models.config, and the folders "a" and "b"."""
+    """Yields a server with the model "a" of a models.config, and the folders "a" and "b"."""
     for name in ("a", "b"):
         write_version(write_version(tmp_path / name, 1), 2)
     file = tmp_path / "models.config"
@@ -147,7 +147,7 @@ def test_a_client_puts_other_models_in_the_place_of_the_files(configured):
         pass
     assert ask(server, "/v1/models/a:predict", {"instances": [[1.0, 2.0]]})[0] == 404
     write_version(path / "b", 3)
-    server.refresh()  # goes by what the client has said
+    server.refresh()  # uses the client's configuration
     while ask(server, "/v1/models/b/versions/3:predict", {"instances": [[1.0, 2.0]]})[0] != 200:
         pass
 

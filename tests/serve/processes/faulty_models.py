@@ -1,4 +1,4 @@
-"""Models that hang or end their process, when a file or a request says so."""
+"""Models that hang or end their process on a file's or a request's command."""
 
 import http.client
 import json
@@ -83,7 +83,7 @@ def works(text):
 
 
 def write_models(folder, load="", **units):
-    """Writes graphs: ``good="works"``; returns the folder."""
+    """Writes graphs, for example ``good="works"``; returns the folder."""
     (folder / "foreign_units.py").write_text(UNITS)
     (folder / "load").write_text(load)
     for name, unit in units.items():
@@ -92,7 +92,7 @@ def write_models(folder, load="", **units):
 
 
 def ask(replica_group, name, text, headers=None):
-    """Status and document; 0: the connection was lost."""
+    """Returns status and document; status 0 means that the connection was lost."""
     connection = replica_group.connect()
     try:
         body = json.dumps({"input": text})
@@ -106,7 +106,7 @@ def ask(replica_group, name, text, headers=None):
 
 
 def ask_until(replica_group, status, name, text):
-    """Asks until this status comes, as a process is replaced meanwhile; returns the document."""
+    """Sends requests until the status appears while a process is replaced; returns the document."""
     end = time.monotonic() + LIMIT
     while (found := ask(replica_group, name, text))[0] != status:
         assert found[0] in (0, 404, 503), found

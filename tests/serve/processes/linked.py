@@ -19,7 +19,7 @@ from modelflow.wire.problem import Problem
 
 
 class Inside:
-    """The place of the server that has the models."""
+    """The side of the server that has the models."""
 
     grpc = None
     unloaded = ()
@@ -64,7 +64,7 @@ class Inside:
 
 
 class Outside:
-    """The place of a worker, which asks the other about what concerns all."""
+    """The worker's side, which asks the inner server about anything that concerns all processes."""
 
     unloaded = ()
 
@@ -120,7 +120,7 @@ class Outside:
 
 
 class Linked:
-    """Looks like a `Server`; the one that clients meet has no models."""
+    """A stand-in for a `Server`; the server that clients reach has no models."""
 
     def __init__(self, sources, options=None):
         self.options = options or ServeOptions()

@@ -1,4 +1,4 @@
-"""``modelflow serve --replicas N``, or ``--workers N``, as a process, and plain clients for it."""
+"""``modelflow serve --replicas N`` or ``--workers N`` as a process, and plain clients."""
 
 import contextlib
 import http.client
@@ -19,7 +19,7 @@ from tests import programs
 from tests.prometheus import samples_of
 
 PAUSE = 0.02
-"""Seconds between two looks, which are left to those that are waited for."""
+"""Seconds between two checks, which leave processor time to the server's processes."""
 GRAPH = """digraph who {
     input [type=input]
     who [flowunit="units:%s"]
@@ -37,7 +37,7 @@ SAID = [
     ("/openapi.json", None),
     ("/v2/repository/index", {}),
 ]
-"""What is asked by a path and a document; every process answers it."""
+"""Requests by path and document; every process answers each."""
 UNITS = """
 import os
 import time
@@ -93,7 +93,7 @@ def write_graphs(folder, **units):
 
 
 class Fleet:
-    """The processes, and what they have said."""
+    """The server's processes and their output."""
 
     def __init__(self, process):
         self.process = process
@@ -113,7 +113,7 @@ class Fleet:
             self._news.notify_all()
 
     def wait_for(self, text, count=1, since=0):
-        """Waits until so many lines, from one on, hold a text; returns that line."""
+        """Waits for ``count`` lines with a text, from line ``since``; returns the last of them."""
 
         def found():
             return [line for line in self.said[since:] if text in line]
@@ -127,13 +127,13 @@ class Fleet:
             return found()[count - 1]
 
     def kill(self, pid, said="another takes its place"):
-        """Kills a process, and waits until something was said of it since; returns that line."""
+        """Kills a process and waits for a line about the loss; returns that line."""
         before = len(self.said)
         os.kill(pid, signal.SIGKILL)
         return self.wait_for(said, since=before)
 
     def wait_until_whole(self):
-        """Waits until all replicas are there."""
+        """Waits until all replicas are up."""
         wait_until(lambda: self.metrics()["modelflow_replicas_up",] == 2)
 
     def end(self, number=None):
@@ -145,7 +145,7 @@ class Fleet:
         return code
 
     def children(self):
-        """The process ids of all that the first has started, in that order."""
+        """Returns the process ids of the first process's children, in the order of their start."""
         path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         return [int(one) for one in path.read_text().split()]
 
@@ -154,7 +154,7 @@ class Fleet:
         return http.client.HTTPConnection(host, int(port), timeout=60)
 
     def ask(self, path, document=None, method=None, connection=None):
-        """Status and document; over a connection of its own unless one is given."""
+        """Returns status and document, over a new connection unless a connection is given."""
         with contextlib.closing(self.connect()) as own:
             one = connection or own
             body = None if document is None else json.dumps(document)
@@ -165,12 +165,12 @@ class Fleet:
 
     @contextlib.contextmanager
     def connections(self, count=4):
-        """Connections to all processes that take them, by turns."""
+        """Yields connections to all accepting processes, distributed evenly."""
         with contextlib.ExitStack() as stack:
             yield [stack.enter_context(contextlib.closing(self.connect())) for _ in range(count)]
 
     def everywhere(self, path, document=None):
-        """What each process answers."""
+        """Returns the answer of each process."""
         with self.connections() as all_of_them:
             return [self.ask(path, document, connection=one) for one in all_of_them]
 
@@ -178,11 +178,11 @@ class Fleet:
         return {status for status, _ in self.everywhere(path)}
 
     def who(self, connection=None, name="m"):
-        """Which process answers."""
+        """Returns which process answers."""
         return _process_of(*self._predicted(connection, name))
 
     def who_is_back(self, connection=None, name="m"):
-        """Which process answers, once one does: until then clients are told to come again."""
+        """Returns which process answers, after all 503 replies that ask clients to retry."""
         while (answer := self._predicted(connection, name))[0] == 503:
             time.sleep(PAUSE)
         return _process_of(*answer)
@@ -197,7 +197,7 @@ class Fleet:
 
 @contextlib.contextmanager
 def serving(folder, *arguments, count=2, said="serves ", option="--replicas"):
-    """The processes, once they have said something."""
+    """Yields the processes after they have printed a text."""
     command = [sys.executable, "-m", "modelflow", "serve", "--http", "127.0.0.1:0"]
     command += [option, str(count), *arguments]
     if "--grpc" not in arguments:
@@ -225,10 +225,10 @@ def _process_of(status, found):
 
 
 def is_alive(pid):
-    """Whether a process runs, and has not ended (Z) and is not being removed (X)."""
+    """Returns whether a process runs, and has not ended (Z) and is not being removed (X)."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except (FileNotFoundError, ProcessLookupError):  # before it was opened, or since
+    except (FileNotFoundError, ProcessLookupError):  # before the file was opened, or since
         return False
 
 
@@ -240,7 +240,7 @@ def wait_until(is_so):
 
 
 def wait_until_closed(replica_group):
-    """Waits until nobody listens any more."""
+    """Waits until no process listens any more."""
     host, port = replica_group.address.removeprefix("http://").split(":")
     with contextlib.suppress(ConnectionError):
         while True:
@@ -256,7 +256,7 @@ def wait_until_ended(pids):
 
 
 def who_over_grpc(client):
-    """Which process answers."""
+    """Returns which process answers."""
     message = TF_SERVING["tensorflow.serving.PredictRequest"]()
     message.model_spec.name = "m"
     message.inputs["input"].dtype = 7

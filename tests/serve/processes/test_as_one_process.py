@@ -1,4 +1,4 @@
-"""Clients of a worker see what those of one process see: the same tests, with links in between."""
+"""Runs the tests of one process against a worker, with links between both."""
 
 import sys
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from tests import programs
 
 ROOT = Path(__file__).resolve().parents[3]
-# Of how a `Server` begins and ends, and who has which thread.
+# Excluded: tests of a `Server`'s start, end and threads, which differ with workers.
 OTHERWISE = (
     "tests/serve/test_server.py::"
     "test_a_handler_of_signals_may_stop_what_the_main_thread_is_stopping",
@@ -22,7 +22,8 @@ OTHERWISE = (
     "test_an_address_in_use_is_an_error_that_names_it_before_anything_is_loaded",
     "tests/serve/grpc/test_server.py::test_two_servers_do_not_share_an_address",
     "tests/serve/grpc/test_server.py::test_nobody_else_can_listen_there_while_models_are_loaded",
-    "tests/serve/test_openapi.py::test_every_endpoint_is_described",  # they are listed here alone
+    # depends on the list of endpoints in this process
+    "tests/serve/test_openapi.py::test_every_endpoint_is_described",
     *(
         f"tests/serve/test_repository.py::test_{name}"
         for name in (
@@ -48,7 +49,7 @@ OTHERWISE = (
     ids=["arrays", "saved models"],
 )
 def test_what_clients_see_of_one_process_they_see_of_workers(modules):
-    """Either server of gRPC stands before the link: what holds with one holds with the other."""
+    """Runs the tests with either gRPC server in front of the link."""
     paths = [
         str(Path("tests/serve", *folder, f"test_{name}.py"))
         for *folder, name in (module.split("/") for module in modules.split())

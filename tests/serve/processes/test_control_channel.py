@@ -18,7 +18,7 @@ MESSAGE = {"a": [1, None, "x"], "path": Path("m.dot"), "b": {"c": 2.5}}
 
 
 def ends(data):
-    """A socket with what was sent, whose other end is closed."""
+    """Returns a socket with the sent data, whose other end is closed."""
     here, there = socket.socketpair()
     with there:
         there.sendall(data)

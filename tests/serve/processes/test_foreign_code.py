@@ -1,4 +1,4 @@
-"""Models that hang or end their process, in each kind of server: what others see of it."""
+"""Tests of models that hang or end their process, in each kind of server, and of other clients."""
 
 import os
 import signal
@@ -130,7 +130,7 @@ def test_a_request_that_ends_the_process_twice_takes_its_model_out_of_service(tm
         for count in (1, 2):
             ask_until(replica_group, 200, "bad", "yes")
             assert ask(replica_group, "bad", "abort")[0] in (0, 503)
-            # Until it is gone, the next connection may be handed to it, and be lost.
+            # Until the process is gone, the next connection may be passed to it and be lost.
             replica_group.wait_for("Fatal Python error: Aborted", count)
         replica_group.wait_for("model 'bad', version 1, is out of service")
         why = "it has ended its process 2 times while it worked for requests"
@@ -138,7 +138,7 @@ def test_a_request_that_ends_the_process_twice_takes_its_model_out_of_service(tm
         wait_until(lambda: why in unready(replica_group))
         assert ask_until(replica_group, 404, "bad", "yes")["error"].startswith("Servable not found")
         said = "".join(replica_group.said)
-        assert "Fatal Python error: Aborted" in said  # and where it was
+        assert "Fatal Python error: Aborted" in said  # and its position
         assert "foreign_units.py" in said
         assert replica_group.end(signal.SIGTERM) == 143
 
@@ -148,7 +148,8 @@ ISOLATED = {
     "replicas": ("good.dot", "bad.dot", "other.dot", "--isolate", "other", "--isolate", "good"),
     "workers": ("good.dot", "bad.dot", "other.dot", "--isolate", "other"),
 }
-"""Who has a process of its own: what its graph or an option says, with replicas all models."""
+"""The models with isolated processes, named by the graph or an option; with replicas, all models.
+"""
 
 
 @pytest.mark.parametrize("among", ISOLATED)
@@ -164,7 +165,7 @@ def test_an_isolated_model_ends_no_process_but_its_own(tmp_path, among):
     with serving(tmp_path, *arguments, **kind) as replica_group:
         for name in ("good", "bad", "other"):
             assert ask_until(replica_group, 200, name, "yes") == YES[1]
-        # It is loaded and unloaded as any other.
+        # The model is loaded and unloaded like any other.
         assert replica_group.ask("/v2/repository/models/bad/unload", {})[0] == 200
         assert ask(replica_group, "bad", "yes")[0] == 404
         assert ask(replica_group, "good", "yes") == YES
@@ -190,15 +191,15 @@ def test_an_isolated_model_ends_no_process_but_its_own(tmp_path, among):
         assert ask(replica_group, "good", "yes") == ask(replica_group, "other", "yes") == YES
         assert "model 'bad': version 1: it has ended its process 2 times" in unready(replica_group)
         after = replica_group.children()
-        assert len(set(before) & set(after)) == len(before) - 1  # all but its own
+        assert len(set(before) & set(after)) == len(before) - 1  # all but its own process
         assert replica_group.end(signal.SIGTERM) == 143
 
 
 def test_replicas_that_are_killed_from_outside_blame_no_model(tmp_path):
-    """While none of them lives clients are told to come again."""
+    """Tests that clients are asked to retry while no replica is alive."""
     write_models(tmp_path, m="works")
     with serving(tmp_path, "m.dot", **KINDS["replicas"]) as replica_group:
-        for count in (2, 4):  # those that follow the second time come after a pause
+        for count in (2, 4):  # replacements after the second death come after a pause
             wait_until(lambda: len(replica_group.children()) == 2)
             for child in replica_group.children():
                 os.kill(child, signal.SIGKILL)

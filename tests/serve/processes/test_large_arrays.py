@@ -1,4 +1,4 @@
-"""Arrays that pass through memory that two processes share, from the network to units and back."""
+"""Tests of arrays in shared memory, from the network to units and back."""
 
 import gc
 import json
@@ -31,7 +31,7 @@ shape = [-1]
 
 
 class Keeper:
-    """A unit that gives what it gets, and keeps it."""
+    """A unit that returns its input and keeps a reference."""
 
     def __init__(self):
         self.kept = []
@@ -48,7 +48,7 @@ class Keeper:
 
 
 def ask(server, array):
-    """Sends an array in binary; returns what comes back."""
+    """Sends an array in binary form; returns the reply."""
     size = {"binary_data_size": array.nbytes}
     tensor = {"name": "x", "datatype": "FP32", "shape": [1, array.size], "parameters": size}
     head = json.dumps({"inputs": [tensor], "parameters": {"binary_data_output": True}}).encode()
@@ -84,10 +84,10 @@ def test_arrays_are_whole_whoever_keeps_them_and_their_memory_comes_back(keeper)
         while there.taken > len(large) or back.taken:
             ask(server, arrays[0])
         assert there.taken == len(large)
-        assert all((one == one[0]).all() for one in large)  # nobody has written there since
+        assert all((one == one[0]).all() for one in large)  # the memory was not overwritten since
         del large
         keeper.kept.clear()
-        while there.taken:  # a thread that waits has its last batch at hand
+        while there.taken:  # a waiting thread still holds its last batch
             ask(server, arrays[0])
             keeper.kept.clear()
             gc.collect()

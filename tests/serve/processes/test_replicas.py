@@ -1,4 +1,4 @@
-"""Several replicas behind one port: what they tell and do together, and their life."""
+"""Tests of several replicas behind one port: common output, common actions, and lifetimes."""
 
 import collections
 import contextlib
@@ -31,7 +31,7 @@ RELOAD = "tensorflow.serving.ModelService", "HandleReloadConfigRequest"
 
 @contextlib.contextmanager
 def stubs(replica_group):
-    """A client over gRPC for each of two replicas."""
+    """Yields a client over gRPC for each of two replicas."""
     with contextlib.ExitStack() as stack:
         found, seen = [], set()
         while len(seen) < 2:
@@ -59,7 +59,7 @@ def replica_group(folder):
         yield replica_group
 
 
-# -- what all of them tell and do ---------------------------------------------------------------
+# -- common output and actions ------------------------------------------------------------------
 
 
 def test_connections_are_shared_out_evenly(replica_group):
@@ -71,7 +71,8 @@ def test_connections_are_shared_out_evenly(replica_group):
         for one, pid in zip(all_of_them, found, strict=True):
             if pid == gone:
                 one.close()
-        wait_until(lambda: replica_group.who() == gone)  # that it has fewer now has been told
+        # the report of fewer connections has arrived
+        wait_until(lambda: replica_group.who() == gone)
         again = stack.enter_context(replica_group.connections(4))
         assert {replica_group.who(one) for one in again} == {gone}
 
@@ -130,7 +131,7 @@ def test_what_does_not_load_is_told_once(replica_group, folder):
     assert status >= 400
     assert document["error"].count("failed to load 'broken'") == 1
     who = replica_group.who(name="broken")
-    assert who in replica_group.children()  # what ran goes on
+    assert who in replica_group.children()  # the running version goes on
     (folder / "broken.dot").write_text(GRAPH % "who")
     assert replica_group.ask("/v2/repository/models/broken/load", {})[0] == 200
 
@@ -167,9 +168,9 @@ def test_the_supervisor_imports_nothing_that_runs_models():
 
 
 def test_one_that_dies_hurts_its_own_connections_alone_and_the_next_does_as_told(tmp_path):
-    """What was loaded, unloaded and configured holds for it, figures do not fall, nothing is left.
+    """Tests that the next replica has the same models, and that counters do not fall.
 
-    One that cannot take its place is tried again later, and the others go on.
+    If a new replica fails to start, the supervisor tries again later, and the other replicas go on.
     """
     for name in "ab":
         write_version(tmp_path / name, 1)
@@ -217,7 +218,8 @@ def test_one_that_dies_hurts_its_own_connections_alone_and_the_next_does_as_told
             (new,) = set(replica_group.children()) - {other}
             assert new != victim
             with replica_group.connections(3) as again:
-                assert {replica_group.who(one) for one in again} == {new}  # it has the fewest
+                # the new replica has the fewest
+                assert {replica_group.who(one) for one in again} == {new}
             assert replica_group.metrics()["modelflow_requests_total", *OK] == asked + 3
         is_as_told()
         assert replica_group.ask("/v2/repository/models/n/load", {})[0] == 200
@@ -237,14 +239,14 @@ def test_one_that_dies_hurts_its_own_connections_alone_and_the_next_does_as_told
 
 @pytest.fixture(scope="module")
 def one_has_it(tmp_path_factory):
-    """Two, of which one alone can load a model."""
+    """Yields two replicas, of which only the first can load a model."""
     folder = write_graphs(tmp_path_factory.mktemp("only"), m="who", only="Only")
     with serving(folder, "m.dot", "only.dot", "--allow-repository") as replica_group:
         yield replica_group
 
 
 def test_what_loads_in_one_alone_is_said_with_who_it_is(one_has_it):
-    """The unit takes what only one can have."""
+    """Tests the message if only the first replica can take an exclusive resource."""
     assert "somebody has it" in one_has_it.wait_for("somebody has it")
     assert one_has_it.statuses("/v2/models/m/ready") == {200}
     assert one_has_it.statuses("/v2/models/only/ready") == {200, 404}

@@ -1,4 +1,4 @@
-"""How the processors are shared out among replicas."""
+"""Tests of the distribution of the processors among replicas."""
 
 import os
 

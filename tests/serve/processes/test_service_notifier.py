@@ -1,4 +1,4 @@
-"""What a service manager is told, over a real socket, by a server that is a process."""
+"""Tests of the notifications to a service manager, over a real socket, by a server process."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ GRAPH = """digraph m {
     output [type=output]
     input -> wait -> output
 }"""
-# Its `process` says by one pipe that it has begun, and goes on when another is written to.
+# Its `process` reports its start by one pipe, and goes on after a write to another.
 UNITS = """
 import modelflow
 
@@ -38,7 +38,7 @@ def Wait(row):
 
 @pytest.fixture(params=["path", "abstract"])
 def manager(request, tmp_path):
-    """The socket of a service manager, and what the process is told of it."""
+    """Yields the socket of a service manager, and the environment that names the socket."""
     name = f"modelflow-test-{os.getpid()}"
     place = {"path": str(tmp_path / "notify"), "abstract": f"\0{name}"}[request.param]
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as bound:
@@ -52,7 +52,7 @@ def heard(bound):
 
 
 def until(bound, line):
-    """What is told up to a line, without the beats."""
+    """Returns the notifications up to a line, without the heartbeats."""
     told = []
     while line not in told:
         told += [said for said in heard(bound) if said != "WATCHDOG=1"]
@@ -79,7 +79,7 @@ def test_a_server_says_when_it_serves_that_it_lives_and_that_it_ends(manager, pr
         answers = []
         asking = threading.Thread(target=lambda: answers.append(asked(status)), name="asks")
         asking.start()
-        (tmp_path / "begun").open().close()  # a request is under way
+        (tmp_path / "begun").open().close()  # a request is in progress
         process.send_signal(signal.SIGTERM)
         told = until(bound, "STOPPING=1")
         assert process.poll() is None
@@ -101,7 +101,7 @@ def test_units_and_other_processes_do_not_speak_for_the_server(tmp_path):
     environment = {"NOTIFY_SOCKET": "/run/x", "WATCHDOG_USEC": "5", "WATCHDOG_PID": "1", "A": "b"}
     notifier = ServiceNotifier(environment)
     assert environment == {"A": "b"}
-    assert notifier.interval is None  # what is asked of process 1 is not asked of this one
+    assert notifier.interval is None  # the watchdog of process 1 does not apply to this process
 
 
 def test_a_loop_that_hangs_is_not_said_to_live(manager):
@@ -115,7 +115,7 @@ def test_a_loop_that_hangs_is_not_said_to_live(manager):
         loop = asyncio.get_running_loop()
         for _ in range(3):
             assert await loop.run_in_executor(None, heard, bound) == ["WATCHDOG=1"]
-        bound.settimeout(0.2)  # ten times as long as somebody waits for it
+        bound.settimeout(0.2)  # ten times the watchdog's limit
         with pytest.raises(TimeoutError):
             while True:  # on the loop's own thread
                 heard(bound)
@@ -141,8 +141,8 @@ def test_a_manager_that_is_slow_once_is_told_again_that_the_server_lives(manager
         loop = asyncio.get_running_loop()
         before = loop.time()
         notifier.beat()
-        assert loop.time() - before < 0.5  # the loop is not held up
-        notifier.stopping()  # what is said once waits, but not for ever
+        assert loop.time() - before < 0.5  # the loop is not blocked
+        notifier.stopping()  # a notification that is sent once waits, but not for ever
         for _ in range(filled):
             assert heard(bound) == ["X=1"]
         assert await loop.run_in_executor(None, heard, bound) == ["WATCHDOG=1"]

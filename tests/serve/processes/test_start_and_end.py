@@ -1,4 +1,4 @@
-"""How several processes begin and end, whoever of them runs the models."""
+"""Tests of the start and the end of several processes, with models in any of the processes."""
 
 import collections
 import contextlib
@@ -34,9 +34,9 @@ each_option = pytest.mark.parametrize("option", OPTIONS)
 
 @each_option
 def test_no_request_is_lost_while_versions_change_nor_by_an_orderly_end(tmp_path, option):
-    """A client that has connected is to be answered; who comes after the end is refused.
+    """Tests that connected clients get answers, and that clients after the end are refused.
 
-    Some keep their connections, and others open one for each request.
+    Some clients keep their connections, and others open a connection for each request.
     """
     folder = write_version(write_graphs(tmp_path, m="slow") / "times", 1)
     amiss, found = [], collections.Counter()
@@ -93,7 +93,7 @@ def test_requests_under_way_are_answered_before_the_end(tmp_path, option):
         replica_group.process.send_signal(signal.SIGTERM)
         wait_until_closed(replica_group)
         while any(thread.is_alive() for thread in threads):
-            with contextlib.suppress(OSError):  # nobody reads it at this moment
+            with contextlib.suppress(OSError):  # the pipe has no reader at this moment
                 os.close(os.open(tmp_path / "pipe", os.O_WRONLY | os.O_NONBLOCK))
         assert replica_group.end() == 143
     assert set(found) <= set(children)
@@ -101,7 +101,7 @@ def test_requests_under_way_are_answered_before_the_end(tmp_path, option):
 
 
 def test_an_interrupt_of_the_whole_group_shows_no_traceback(tmp_path):
-    """As a terminal does it, while the replicas are about to begin."""
+    """Interrupts the process group as a terminal does, while the replicas start."""
     with serving(write_graphs(tmp_path), "m.dot", said="listens at") as replica_group:
         os.killpg(replica_group.process.pid, signal.SIGINT)
         assert replica_group.end() == 130
@@ -174,14 +174,14 @@ def test_numbers_and_addresses_are_looked_at_first(tmp_path, monkeypatch, words,
 def _open_files(process):
     found = set()
     for descriptor in Path(f"/proc/{process}/fd").iterdir():
-        with contextlib.suppress(FileNotFoundError):  # it has just been closed
+        with contextlib.suppress(FileNotFoundError):  # the descriptor has just been closed
             found.add(os.readlink(descriptor))
     return found
 
 
 @each_option
 def test_the_files_that_options_name_hold_for_all_until_an_interrupt(tmp_path, option):
-    """The options themselves, of which what is given as well wins, keys, TLS, and the log."""
+    """Tests options (command line before file), keys, TLS, and the log."""
     authority = Authority(tmp_path / "ca")
     pair = authority.options()
     (tmp_path / "keys").write_text("a-secret-key-of-someone\n")

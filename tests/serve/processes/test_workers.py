@@ -1,4 +1,4 @@
-"""Workers before a process with the models, from outside: real processes, and plain clients."""
+"""Tests of workers before a process with the models: real processes, and plain clients."""
 
 import contextlib
 import http.client
@@ -46,7 +46,7 @@ def test_one_process_runs_the_models_of_all_workers(replica_group):
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
-    """One process that serves the same."""
+    """Yields one process that serves the same models."""
     folder = write_graphs(tmp_path_factory.mktemp("graphs"), m="who", n="who")
     arguments = ("m.dot", "n.dot", "--allow-repository", "--grpc", "127.0.0.1:0")
     with serving(folder, *arguments, count=1) as one:
@@ -61,7 +61,7 @@ def test_every_worker_says_what_one_process_says(replica_group, alone, path, doc
 
 
 def sorted_rows(document):
-    """An index lists the models as they were loaded."""
+    """Sorts the rows of an index, whose order is that of loading."""
     return sorted(document, key=str) if isinstance(document, list) else document
 
 
@@ -135,7 +135,7 @@ def crashing(folder):
 
 @pytest.fixture
 def open_files(crashing):
-    """How many descriptors the supervisor has: as many as before, in the end."""
+    """Checks that the supervisor has as many descriptors in the end as before."""
     descriptors = Path(f"/proc/{crashing.process.pid}/fd")
     before = len(list(descriptors.iterdir()))
     yield
@@ -151,14 +151,14 @@ def ask_what_sticks(folder, *connections):
 
 
 def let_on(folder):
-    """Lets what sticks return, where somebody reads at this moment."""
+    """Lets the stuck call return if a unit reads the pipe at this moment."""
     with contextlib.suppress(OSError):
         os.close(os.open(folder / "pipe", os.O_WRONLY | os.O_NONBLOCK))
 
 
 @pytest.mark.usefixtures("open_files")
 def test_a_worker_that_dies_hurts_its_own_connections_alone_and_is_replaced(folder, crashing):
-    """What it had asked is given up."""
+    """Tests that the requests of the dead worker are cancelled."""
     under_way = "modelflow_requests_under_way", *M
     cancelled = "modelflow_requests_total", ("code", "CANCELLED"), *M
     with crashing.connections(6) as all_of_them, crashing.connections(2) as stuck:
@@ -189,7 +189,7 @@ def test_a_worker_that_dies_hurts_its_own_connections_alone_and_is_replaced(fold
 
 
 def answer_of(connection):
-    """The status; 0: the connection was lost."""
+    """Returns the status; 0 means that the connection was lost."""
     try:
         return connection.getresponse().status
     except (ConnectionError, http.client.HTTPException):
@@ -198,7 +198,7 @@ def answer_of(connection):
 
 @pytest.mark.usefixtures("open_files")
 def test_without_the_models_workers_say_to_come_again_until_they_are_back(folder, crashing):
-    """Whoever kills them from outside, again and again, blames no model."""
+    """Tests that repeated kills from outside blame no model."""
     with crashing.connections(3) as all_of_them:
         who = crashing.who(all_of_them[0], "n")
         ok = "modelflow_requests_total", ("code", "OK"), ("model", "n"), M[1]
@@ -210,9 +210,9 @@ def test_without_the_models_workers_say_to_come_again_until_they_are_back(folder
         assert response.status == 503
         assert response.getheader("retry-after") == "1"
         assert "another takes its place" in json.loads(response.read())["error"]
-        for one in all_of_them:  # each worker is told by itself that they are back
+        for one in all_of_them:  # each worker learns separately that they are back
             assert crashing.who_is_back(one, "n") not in (who, *crashing.children()[:2])
-        # What was counted is counted still.
+        # Earlier requests still count.
         wait_until(lambda: crashing.metrics().get(ok, 0) == answered + 3)
         assert "in 1 s" in crashing.kill(crashing.who(name="n"))
         assert crashing.who_is_back(name="n") in crashing.children()

@@ -1,4 +1,4 @@
-"""Spans that a test looks at: in memory, or as a collector over OTLP gets them."""
+"""Spans for tests: in memory, or at a collector over OTLP."""
 
 import contextlib
 import threading
@@ -13,7 +13,7 @@ from tests.serve.grpc.stub import OIP, SECONDS, Stub, infer
 
 
 class Spans:
-    """A tracer provider for a test, and what has ended of it."""
+    """A tracer provider for a test, and the provider's ended spans."""
 
     def __init__(self, sampler=None):
         self._kept = InMemorySpanExporter()
@@ -26,11 +26,11 @@ class Spans:
 
     @property
     def requests(self):
-        """Those of requests, in the order in which they ended."""
+        """Returns the spans of requests, in the order in which they ended."""
         return [span for span in self.all if span.kind.name == "SERVER"]
 
     def below(self, request):
-        """Those that say that they are below another, in the order in which they began."""
+        """Returns the spans below another span, in the order in which they began."""
         found = [span for span in self.all if _is_below(span, request)]
         return sorted(found, key=lambda span: span.start_time)
 
@@ -44,13 +44,13 @@ def _is_below(span, other):
 
 
 def parent_of(span):
-    """The ``traceparent`` that says that somebody is below a span."""
+    """Returns the ``traceparent`` that makes a request a child of a span."""
     context = span.context
     return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"
 
 
 class Collector:
-    """Takes spans over OTLP, as a collector does."""
+    """A collector that receives spans over OTLP."""
 
     def __init__(self):
         self.resources = []
@@ -80,7 +80,7 @@ class Collector:
         return [s for r in self.resources for scope in r.scope_spans for s in scope.spans]
 
     def attributes(self):
-        """What each sender says of itself."""
+        """Returns the resource attributes of each sender."""
         return [
             {a.key: a.value.string_value or a.value.int_value for a in one.resource.attributes}
             for one in self.resources
@@ -89,7 +89,7 @@ class Collector:
 
 @contextlib.contextmanager
 def collecting(patch):
-    """A collector, which the environment names."""
+    """Yields a collector, whose address is in the environment."""
     collector = Collector()
     thread = threading.Thread(target=collector.server.serve_forever, name="collector")
     thread.start()
@@ -103,7 +103,7 @@ def collecting(patch):
 
 
 def cancel_one(server, channel, gate):
-    """Has a client give a call up while a unit works on it; then the unit goes on."""
+    """Cancels a client's call while a unit works on the call; then lets the unit go on."""
     call = Stub(channel).method(OIP, "ModelInfer").future(infer(), timeout=SECONDS)
     assert gate.entered.acquire(timeout=SECONDS)
     call.cancel()

@@ -1,4 +1,4 @@
-"""The spans of batches that several requests were in."""
+"""Tests of the spans of batches with several requests."""
 
 import threading
 
@@ -13,7 +13,7 @@ from tests.serve.tracing.spans import Spans
 
 
 def ask_at_once(server, gate, headers):
-    """Has a request for each of ``headers`` wait behind one that a unit is busy with."""
+    """Sends a request for each of ``headers``, behind a request on which a unit is busy."""
     found = []
 
     def asking(value, more):

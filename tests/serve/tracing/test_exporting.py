@@ -1,4 +1,4 @@
-"""Where spans go, as the environment says, and what happens where nobody takes them."""
+"""Tests of the export of spans: the environment's settings, and an unreachable collector."""
 
 import logging
 import os
@@ -117,7 +117,7 @@ def test_nothing_is_left_of_tracing_where_the_access_log_cannot_be_written(envir
 
 def test_a_server_ends_where_no_collector_is_and_says_so_once(environment, caplog):
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # and nobody listens
+        taken.bind(("127.0.0.1", 0))  # and no process listens
         port = taken.getsockname()[1]
         environment.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{port}")
         environment.setattr(exporting, "_LAST_SECONDS", 0.1)
@@ -142,7 +142,7 @@ def test_a_server_ends_where_the_collector_never_answers(environment, caplog):
             with served(tracing=True) as server:
                 assert ask(server, PREDICT, BODY)[0] == 200
             assert "no answer at the end" in caplog.text
-    for thread in threading.enumerate():  # whose connection has ended with the socket
+    for thread in threading.enumerate():  # its connection has ended with the socket
         if thread.name in {"modelflow/traces", "OtelBatchSpanRecordProcessor"}:
             thread.join(60)
 

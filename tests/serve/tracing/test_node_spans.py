@@ -1,4 +1,4 @@
-"""The spans of the nodes that a request passes."""
+"""Tests of the spans of the nodes that a request passes."""
 
 import contextlib
 import threading
@@ -277,7 +277,7 @@ def test_every_protocol_has_spans_of_nodes(spans):
     assert {said(node, "rows") for node in spans.below(spans.requests[0])} == {(2,)}
 
 
-# -- what is not sampled --------------------------------------------------------------------------
+# -- requests that are not sampled ----------------------------------------------------------------
 
 
 def test_what_is_not_sampled_travels_as_ever_and_nobody_watches_it():

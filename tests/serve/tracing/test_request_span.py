@@ -1,4 +1,4 @@
-"""The span of a request: what it is called, whose child it is, what it says, when it ends."""
+"""Tests of a request's span: name, parent, attributes, and end."""
 
 import json
 import socket

@@ -1,4 +1,4 @@
-"""The editor's page in a real browser, with what tests do there again and again."""
+"""The editor's page in a real browser, with the actions that tests repeat."""
 
 import contextlib
 
@@ -9,7 +9,7 @@ __all__ = ["Page", "editing", "middle", "said"]
 
 
 class Page:
-    """The editor's page, with what tests do there again and again."""
+    """The editor's page, with the actions that tests repeat."""
 
     def __init__(self, page, path):
         self.page = page
@@ -29,7 +29,7 @@ class Page:
         return self.page.get_by_role("textbox", name=f"Text of {self.path.name}")
 
     def drag(self, one, other, by=(0, 0)):
-        """Moves the mouse from the middle of one element to that of another, pressed."""
+        """Drags with the mouse from the middle of one element to the middle of another."""
         x0, y0 = middle(one)
         x1, y1 = middle(other)
         mouse = self.page.mouse
@@ -57,11 +57,11 @@ def said(edited, text):
 
 @contextlib.contextmanager
 def editing(path, *, refusals=(), **more):
-    """The page of a file, once its picture is there.
+    """Yields the page of a file once its picture is visible.
 
     Args:
         path: The file.
-        refusals: The answers to requests that are refused, as the browser's console has them.
+        refusals: The rejected requests' answers, as the browser's console shows them.
         more: As for `browsing`.
     """
     from playwright.sync_api import expect

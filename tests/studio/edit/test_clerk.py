@@ -1,4 +1,4 @@
-"""Work is done in order, and what takes too long is left alone."""
+"""Tests that work is done in order, and that slow work is abandoned."""
 
 import threading
 
@@ -9,7 +9,7 @@ from tests.runtime.fake_clock import FakeClock
 
 
 class Noted:
-    """Pieces of work, and what became of them in order."""
+    """Pieces of work, and their results in order."""
 
     def __init__(self):
         self.seen = []
@@ -31,7 +31,7 @@ class Noted:
         return self._work(name, hang)
 
     def last(self):
-        """Work that can be waited for."""
+        """Returns an event, and the work that sets the event."""
         done = threading.Event()
         return done, self._work("last", done.set)
 
@@ -83,7 +83,7 @@ def test_what_takes_too_long_is_left_alone_and_the_next_is_done(clerk, noted, cl
     assert noted.seen == ["a late", "b done"]
     noted.go.set()
     assert noted.over.wait(60)
-    assert noted.seen == ["a late", "b done", "a done"]  # and nobody is told again
+    assert noted.seen == ["a late", "b done", "a done"]  # and no second notification comes
 
 
 def test_what_raises_ends_nothing(clerk, noted):

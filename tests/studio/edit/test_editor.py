@@ -183,8 +183,8 @@ def echo(item):
 
 @pytest.fixture
 def hanging(tmp_path, monkeypatch):
-    """A graph whose unit does not return when it is imported; events: it is there, and may go."""
-    module = f"hangs_{uuid.uuid4().hex}"  # a name that nothing else of this process has imported
+    """Yields a graph whose unit hangs in its import, and two events: begun, and may end."""
+    module = f"hangs_{uuid.uuid4().hex}"  # a name that no other import of this process has used
     (tmp_path / f"{module}.py").write_text(HANGING)
     monkeypatch.syspath_prepend(tmp_path)
     path = tmp_path / "graph.dot"
@@ -217,7 +217,7 @@ class Asking:
 
 @pytest.fixture
 def clock(monkeypatch):
-    """What the time of an editor's work goes by."""
+    """Returns the clock of an editor's work."""
     clock = FakeClock()
     monkeypatch.setattr(
         "modelflow.studio.edit.editor.EditHandler", partial(EditHandler, clock=clock)
@@ -248,7 +248,7 @@ def test_what_does_not_return_is_given_up_and_the_next_requests_are_answered(han
         assert not left_alone.is_alive()
         assert asked(editor, "stand")[0] == 200
         trial = asked(editor, "open")[1]["trial"]
-        assert trial["state"] == "none"  # it has returned too late to begin anything
+        assert trial["state"] == "none"  # the call has returned too late to begin a run
 
 
 def test_the_editor_ends_while_a_unit_does_not_return(hanging, clock):

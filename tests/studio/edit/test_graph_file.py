@@ -1,4 +1,4 @@
-"""The file is written whole, and never over what somebody else wrote."""
+"""Tests that a file is written whole, and never over another program's changes."""
 
 import fcntl
 import os
@@ -139,10 +139,10 @@ def test_what_is_no_file_is_not_waited_for(tmp_path):
 
 
 class Saving:
-    """A save on a thread of its own, and what came of it."""
+    """A save on its own thread, and the result."""
 
     def __init__(self, file, text, mark, moved):
-        """Returns when it is over, which it should not be yet, or asks for the lock."""
+        """Returns when the save has ended (too early for the test), or asks for the lock."""
         self.raised = None
         moved.clear()
         self._thread = threading.Thread(target=self._save, args=(file, text, mark, moved))
@@ -163,7 +163,7 @@ class Saving:
 
 @pytest.fixture
 def asks(monkeypatch):
-    """Is set when this process asks for a lock."""
+    """Returns an event that is set when this process asks for a lock."""
     asks, flock = threading.Event(), fcntl.flock
 
     def noting(held, how):
@@ -185,7 +185,7 @@ def test_of_two_saves_at_once_one_is_refused_with_what_the_other_wrote(
     others = []
 
     def write(where, contents):
-        """The second saves when the first has compared, and has not written yet."""
+        """Starts a second save after the first has compared and before the first has written."""
         if not others:
             others.append(Saving(second, "second", mark, asks))
         write_whole(where, contents)

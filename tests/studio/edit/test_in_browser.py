@@ -1,4 +1,4 @@
-"""The editor as somebody uses it, in a real browser."""
+"""Tests of the editor from a user's view, in a real browser."""
 
 import os
 import re
@@ -426,7 +426,7 @@ def test_sixty_nodes_are_dragged_smoothly(tmp_path):
             mouse.move(x + step, y + step / 2)
         end = edited.page.evaluate("window.frames_")
         mouse.up()
-    # A frame for every third move at least: the picture keeps up with the mouse.
+    # A frame for every third move at least, so the picture keeps up with the mouse.
     assert (end - begin) * 3 >= STEPS
 
 

@@ -1,4 +1,4 @@
-"""What a page asks for, and what becomes of the text."""
+"""Tests of a page's operations and their effect on the text."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def end(node, port=None):
 
 
 def lines(before, after):
-    """The lines that are no longer there, and those that are new."""
+    """Returns the removed lines and the new lines."""
     old, new = before.splitlines(), after.splitlines()
     return [one for one in old if one not in new], [one for one in new if one not in old]
 

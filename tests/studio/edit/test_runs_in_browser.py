@@ -1,4 +1,4 @@
-"""Runs from the editor as somebody sees them, in a real browser."""
+"""Tests of the editor's runs from a user's view, in a real browser."""
 
 import os
 import re
@@ -59,7 +59,7 @@ def state(edited, name):
 
 
 def see(edited, source, target):
-    """Chooses an edge by the fields of its source: as somebody without a mouse does."""
+    """Selects an edge by the fields of its source, as a user without a mouse does."""
     edited.node(source).click()
     text = f"→ {target}:"
     edited.page.locator(".edges .link").filter(has_text=text).first.click()
@@ -158,7 +158,8 @@ def test_a_page_that_is_opened_again_takes_up_a_run_that_is_under_way(path, tmp_
 
     go = tmp_path / "go"
     os.mkfifo(go)
-    waiting = f"__import__('pathlib').Path({str(go)!r}).read_text()"  # until somebody writes
+    # until the test writes to the pipe
+    waiting = f"__import__('pathlib').Path({str(go)!r}).read_text()"
     write(path, f"({waiting}, x)[1]")
     with editing(path) as edited:
         run_on_text(edited, "four")
@@ -266,7 +267,7 @@ def test_an_argument_is_given_in_the_page(tmp_path):
         field.press("Enter")
         expect(edited.page.get_by_text("No errors")).to_be_visible()
         field.fill(f"{tmp_path}/{{stem}}.out")
-        field.press("Control+Enter")  # what was typed counts, though nobody has left the field
+        field.press("Control+Enter")  # typed text counts although the field still has the focus
         state(edited, "done")
     assert (tmp_path / "a.out").read_text() == "hello"
 

@@ -1,4 +1,4 @@
-"""What is drawn of a text, right or wrong."""
+"""Tests of the drawing of a text, right or wrong."""
 
 from modelflow.config.edit.graph_text import GraphText
 from modelflow.registry.registry import Registry

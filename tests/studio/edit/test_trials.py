@@ -83,7 +83,7 @@ def run(editor, samples, graph=GRAPH, **more):
 
 
 def followed(editor):
-    """The events of a run until it is over."""
+    """Returns the events of a run until its end."""
     where = urlsplit(editor.url)
     client = http.client.HTTPConnection(where.hostname, where.port, timeout=LIMIT)
     with contextlib.closing(client):

@@ -1,4 +1,4 @@
-"""What a page is shown of a text."""
+"""Tests of the data that a page gets for a text."""
 
 import sys
 from pathlib import Path
@@ -114,5 +114,5 @@ def calls_of(nodes):
 
 
 def test_what_a_text_of_many_unknown_nodes_costs_grows_with_their_number_alone():
-    calls_of(10)  # what is imported and looked for once
+    calls_of(10)  # imports and lookups that happen once
     assert calls_of(1200) < 4.5 * calls_of(300)

@@ -1,4 +1,4 @@
-"""Infer requests as form and data: what is joined of them is what is read of each as a whole."""
+"""Tests of infer requests as form and data: joined requests equal requests parsed as a whole."""
 
 import json
 import tracemalloc
@@ -27,7 +27,7 @@ def _nest(values, shape):
 
 @st.composite
 def documents(draw):
-    """Requests as JSON: most of them good, with what may stand around the data."""
+    """Requests as JSON: mostly valid, with optional members around the data."""
     shape = draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))
     count = int(np.prod(shape)) + draw(st.sampled_from([0] * 8 + [-1, 1]))
     values = draw(st.lists(st.integers(0, 1), min_size=count, max_size=count))
@@ -65,7 +65,7 @@ def test_form_and_data_together_mean_what_the_body_means_as_a_whole(body):
     except Problem:
         joined = None
     if joined is None:
-        return  # it is read as a whole
+        return  # the body is parsed as a whole
     whole = read_infer(body, None, LIMITS)
     ((_, tensor),) = whole.inputs.items()
     assert (joined.dtype, joined.shape) == (tensor.array.dtype, tensor.array.shape)

@@ -13,13 +13,13 @@ from modelflow.wire.problem import Problem
 from modelflow.wire.raw_tensor import to_raw
 from modelflow.wire.tensor import DATATYPES
 
-# As large as a document is for which the parser for large ones is taken.
+# As large as documents for which the parser for large documents is used.
 PADDED = pytest.mark.parametrize("padding", ["", " " * (1 << 14)], ids=["small", "large"])
 PADS = st.sampled_from(["", " " * (1 << 14)])
 
 
 def tensors():
-    """Tensors of every datatype, of a few axes, which may be of length 0."""
+    """Draws tensors of every datatype, with a few axes, which may have length 0."""
 
     def of(name):
         shape = hnp.array_shapes(max_dims=3, min_side=0, max_side=4)

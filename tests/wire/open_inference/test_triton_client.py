@@ -1,4 +1,4 @@
-"""Bodies as Triton's own client writes and reads them; there is no server here."""
+"""Tests of bodies that Triton's own client writes and reads, without a server."""
 
 import numpy as np
 import pytest
@@ -24,14 +24,14 @@ ARRAYS = {
 
 
 def theirs(datatype):
-    """The array as the client takes it: bfloat16 is a type of ml_dtypes there."""
+    """Returns the array in the client's types, where bfloat16 is a type of ml_dtypes."""
     if datatype != "BF16":
         return ARRAYS[datatype]
     ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml_dtypes is not installed")
     return ARRAYS[datatype].astype(ml_dtypes.bfloat16)
 
 
-# Those of 16 bits the client sends in binary alone.
+# The client sends 16-bit types only in binary.
 FORMS = [(name, True) for name in ARRAYS] + [(name, False) for name in ARRAYS if "16" not in name]
 
 

@@ -20,7 +20,7 @@ from modelflow.wire.tf_serving.predict import (
 F4, I4, TEXT = np.dtype(np.float32), np.dtype(np.int32), np.dtype(object)
 ONE = {"x": F4}
 TWO = {"a": F4, "b": I4}
-# As large as a document is for which the parser for large ones is taken.
+# As large as documents for which the parser for large documents is used.
 PADDED = pytest.mark.parametrize("padding", ["", " " * (1 << 14)], ids=["small", "large"])
 
 
@@ -214,7 +214,7 @@ def test_answers_that_are_written_together_are_those_that_each_would_get(array, 
         sizes.append(data.draw(st.integers(1, len(array) - sum(sizes))))
     together = rows_answers({"y": array}, sizes) if sizes else None
     if together is None:
-        assert not array.size  # else it would cost more, and nobody would see it
+        assert not array.size  # else the array would cost more, without any sign
     else:
         own = np.split(array, np.cumsum(sizes)[:-1])
         assert together == [predict_answer({"y": rows}, is_row=True) for rows in own]

@@ -1,1 +1,1 @@
-"""Whole applications as strangers write them who know ModelBox's documents, and nothing else."""
+"""Whole applications, written with ModelBox's documents alone."""

@@ -77,7 +77,7 @@ graphconf = '''digraph demo {{
 
 
 def free_port():
-    """Returns a port that nobody listens at."""
+    """Returns a port at which no process listens."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return server.getsockname()[1]
 

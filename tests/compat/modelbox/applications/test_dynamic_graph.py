@@ -1,4 +1,4 @@
-"""A program in ModelBox's style that has no graph file: its units are called one by one."""
+"""Tests of a program in ModelBox's style without a graph file, with individual calls of units."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ def engine_of(folder):
 
 
 def opened(engine, source):
-    """Describes how the frames of a video are got."""
+    """Describes the source of a video's frames."""
     input_stream = engine.create_input({"input"})
     assert input_stream.setmeta("source_url", str(source))
     input_stream.close()
@@ -45,7 +45,7 @@ def opened(engine, source):
 
 
 def brightest(frame):
-    """What this program does itself, between the units: where there is light."""
+    """Returns the bright pixels of a frame; the program computes them itself, between the units."""
     image = np.array(frame).reshape((frame.get("height"), frame.get("width"), 3))
     return image.min(axis=2) > 200
 

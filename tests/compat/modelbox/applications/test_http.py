@@ -91,11 +91,12 @@ def test_a_service_answers_text(tmp_path, give):
         hello:out_data -> httpserver_sync_reply:in_reply_info
     """.replace("receive_v2", "receive")  # noqa: E501 - as the editor writes it
     with served(tmp_path, port, dot) as client:
-        # What clients of that framework send ends with a NUL, now and then.
+        # Requests of clients of that framework sometimes end with a NUL.
         for body in (json.dumps({"msg": "wörld"}), json.dumps({"msg": "wörld"}) + chr(0)):
             status, answer, _ = asked(client, body.encode())
             assert (status, answer.decode().rstrip(chr(0))) == (200, "Hello wörld!")
-        assert asked(client, b"{")[0] == 500  # the unit failed: nothing says that the data is bad
+        # the unit failed, and no message says that the data is bad
+        assert asked(client, b"{")[0] == 500
 
 
 DECODE = """

@@ -7,7 +7,7 @@ import pytest
 from tests import programs
 from tests.compat.modelbox.applications.folders import started, write_graph, write_unit
 
-# -- an application that tracks: one unit numbers objects, another counts what it has seen ---------
+# -- an application that tracks: one unit numbers objects, another counts the objects -------------
 
 TRACKS = """
 import threading
@@ -164,7 +164,8 @@ def results(path, texts):
 @pytest.mark.parametrize("order", [("assign", "report"), ("report", "assign")])
 def test_two_units_share_a_cache_in_a_module_beside_one_of_them(tmp_path, order):
     units = tmp_path / "flowunit"
-    # One name for each: the second application of a process has its `tracks` under another name.
+    # Each case has its own module name, because a process loads the `tracks` of a second application
+    # under another name.
     module = f"tracks_beside_{order[0]}"
     assign, report = (code.replace("tracks", module) for code in (ASSIGN, REPORT))
     write_unit(units, "assign", "AssignFlowUnit", assign, ["in_label"], ["out_label"], stream=True)
@@ -185,7 +186,7 @@ def test_a_model_is_unpickled_and_two_units_share_statistics(tmp_path):
     summary = SUMMARY.replace("{path!r}", repr(str(counted)))
     write_unit(units, "summary", "SummaryFlowUnit", summary, ["in_label"], ["out_text"])
     (folder / "nearest_center.py").write_text(NEAREST)
-    for name in ("classify", "summary"):  # a copy in each folder, as applications have it
+    for name in ("classify", "summary"):  # a copy in each folder, as in real applications
         (units / name / "statistics_of_labels.py").write_text(STATISTICS)
     train = f"""
         import pickle, nearest_center

@@ -1,4 +1,4 @@
-"""A detector (TorchScript) on a video: frames in, boxes drawn, a video out; and its exit code."""
+"""Tests of a detector (TorchScript) on a video, up to the drawn boxes, and of its exit code."""
 
 import pytest
 
@@ -116,7 +116,7 @@ DOT = """
 
 
 class Detector(torch.nn.Module):  # type: ignore[misc, name-defined]
-    """Finds a fixed box wherever there is light."""
+    """Finds a fixed box in every bright image."""
 
     def forward(self, x):
         brightest = x.flatten(1).max(dim=1)[0]
@@ -153,7 +153,7 @@ def test_a_detector_draws_into_a_video(tmp_path):
     flow.stop()
     found = frames_of(target)
     assert len(found) == 30
-    for frame in found:  # RGB is drawn in, and BGR read back
+    for frame in found:  # boxes are drawn in RGB, and read back as BGR
         blue, green, red = frame[12, 10:46].mean(axis=0)
         assert green > 150
         assert green > blue + 40

@@ -1,4 +1,4 @@
-"""How a loop unit is called."""
+"""Tests of the calls of a loop unit."""
 
 import pytest
 

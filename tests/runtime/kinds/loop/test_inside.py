@@ -1,4 +1,4 @@
-"""What is inside a loop."""
+"""Tests of the inside of a loop."""
 
 from modelflow.buffer import Buffer
 from modelflow.runtime.kinds.loop.looping import ENTRY, RETURN
@@ -76,13 +76,13 @@ def test_two_sessions_go_round_apart():
 def test_rows_inside_are_counted_until_they_leave():
     here, s = looping(bound=2), stream()
     here.add(ENTRY, [segment(s, 0, 4)])
-    assert here.count_held() == 1 + 4  # a segment with four rows that are ready
+    assert here.count_held() == 1 + 4  # a segment with four ready rows
     sent_round(here, 2)
     assert here.cut(1) is not None
     here.add(ENTRY, [])
     assert (
         here.count_held() == 1 + 2 + 1 + 1 + 2
-    )  # ... of two, one on its way, a session, two inside
+    )  # ... of two, one on its way, a session, and two inside
     assert bool(here.waiting)
     here.clear()
     assert here.count_held() == 0

@@ -1,4 +1,4 @@
-"""The order of a loop."""
+"""Tests of the order of a loop."""
 
 import threading
 
@@ -142,7 +142,7 @@ def test_a_stop_ends_what_goes_round_for_ever_and_says_so():
     stopping = threading.Thread(target=flow.scheduler.stop, name="modelflow/test/stop")
     stopping.start()
     clock.until_sleeping(2)  # the watchdog, and the stop
-    for _ in range(2):  # a whole call since then: what does not move at all is dropped
+    for _ in range(2):  # a whole call since then: data that does not move at all is dropped
         moved.clear()
         assert moved.wait(60)
     clock.advance(2)
@@ -158,7 +158,7 @@ def values(parts):
 
 
 def sent_round(here, size):
-    """Cuts a batch, sends all of it round, and brings it back."""
+    """Cuts a batch, sends all of its rows into the next round, and adds them to the queue again."""
     batch = here.cut(size)
     again = [Buffer(f"again {b.data}") for b in batch.columns[0]]
     leaving, going = here.settle(batch, [[None] * len(again), again], False, 0)
@@ -168,7 +168,7 @@ def sent_round(here, size):
 
 
 def leaves(here, batch):
-    """Lets all of a batch go by the exit; returns what leaves and what goes round."""
+    """Lets all rows of a batch leave by the exit; returns the rows that leave and that go round."""
     column = batch.columns[0]
     return here.settle(batch, [list(column), [None] * len(column)], False, 0)
 

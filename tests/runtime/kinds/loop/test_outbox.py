@@ -1,4 +1,4 @@
-"""Behind a loop unit."""
+"""Tests of the outbox of a loop unit."""
 
 from modelflow.buffer import Buffer
 from modelflow.runtime.kinds.loop.looping import ENTRY

@@ -1,4 +1,4 @@
-"""One call at a time for each session; events and rows take turns."""
+"""Tests of a session's calls, which never overlap; events and rows alternate."""
 
 import pytest
 from hypothesis import given
@@ -184,7 +184,7 @@ def test_a_session_that_has_not_begun_is_dropped_without_a_call():
     here, s = order(), stream()
     here.add(0, [segment(s, 0, 4)])
     here.drop(s.session)
-    here.drop(stream().session)  # one that it has never seen
+    here.drop(stream().session)  # a session that the queue has never seen
     assert here.cut(1) is None
     assert here.count_held() == 0
 
@@ -280,7 +280,8 @@ def test_rows_and_bytes_are_ready_until_they_are_taken_unless_their_lane_is_stal
     here, s = order(byte_bound=100), stream()
     first, second = Stream(s.session, s, 0), Stream(s.session, s, 1)
     here.add(0, [of_bytes(segment(first, 0, 3)), of_bytes(segment(first, 3, 1, is_last=True))])
-    assert counts(here) == (4, 4, 1 + 1 + 4)  # a lane, its turn, the rows
+    # a session queue, its entry in the ready list, the rows
+    assert counts(here) == (4, 4, 1 + 1 + 4)
     batch = begin(here, 2)
     assert counts(here) == (2, 2, 1 + 2)
     end(here, batch)
@@ -460,15 +461,16 @@ def test_a_lane_stays_until_its_session_has_ended_or_is_dropped():
     here.add(0, [segment(s, 0, 1)])
     batch = begin(here)
     here.drop(s.session)
-    assert here.count_held() == 1  # a worker has it
+    assert here.count_held() == 1  # a worker has the batch
     here.mark_done(batch.session_queue, is_session_end=False, is_parked=False)
-    assert here.count_held() == 2  # its turn has come: the stream is to be ended
+    assert here.count_held() == 2  # the session queue is ready, because the stream must end
     last = here.cut(1)
     assert list(last.spans[0].positions) == []
     here.try_end(last.session_queue, last.session_queue.open)
     here.mark_done(last.session_queue, is_session_end=True, is_parked=False)
     assert here.count_held() == 0
-    here.mark_done(last.session_queue, is_session_end=True, is_parked=False)  # it is gone already
+    # the queue is already gone
+    here.mark_done(last.session_queue, is_session_end=True, is_parked=False)
 
 
 def test_a_lane_that_a_worker_has_not_opened_yet_is_dropped_when_it_comes_back():

@@ -1,4 +1,4 @@
-"""The calls of a stream unit, one by one."""
+"""Tests of the individual calls of a stream unit."""
 
 import dataclasses
 
@@ -73,7 +73,7 @@ def test_what_a_start_raises_is_the_error_of_every_row():
     call, open_stream = call_of(same, hooks={"stream_start": fail}), opened()
     call.start(open_stream, refuse)
     assert not open_stream.is_started
-    call.event(open_stream, "event", refuse)  # is not called either
+    call.event(open_stream, "event", refuse)  # not called either
     call.rows(open_stream, range(2), [[Buffer(0), Buffer(1)]], refuse)
     call.end(open_stream, is_cancelled=False)
     assert data(call) == ["no camera", "no camera"]

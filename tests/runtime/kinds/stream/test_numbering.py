@@ -1,4 +1,4 @@
-"""What a stream unit gives is numbered; what came in in error keeps its place."""
+"""Tests of the numbering of a stream unit's outputs; rows that arrive in error keep their place."""
 
 import pytest
 
@@ -62,7 +62,7 @@ def test_numbers_of_an_assumed_count_always_rise(gaps):
     given = []
     for position in gaps:
         numbering.owe(position, values("in"))
-        given += numbering.number(values("a", "b"))[0]  # more than it was given
+        given += numbering.number(values("a", "b"))[0]  # more rows than the unit received
     assert given == sorted(set(given))
     assert given[0] == gaps[0]
 

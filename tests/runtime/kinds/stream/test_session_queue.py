@@ -1,4 +1,4 @@
-"""What a session's queue at a stream unit can be asked."""
+"""Tests of the queries on a session's queue at a stream unit."""
 
 import pytest
 

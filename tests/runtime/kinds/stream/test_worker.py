@@ -43,7 +43,7 @@ def running_sum(ctx):
 
 
 def recording(calls, **more):
-    """A stream unit that writes down how it is called."""
+    """Returns a stream unit that records its calls."""
 
     def note(name):
         def hook(ctx):
@@ -143,7 +143,7 @@ def test_a_stream_is_not_worked_on_twice_at_once_though_workers_are_free():
         stream.send("input", "slow")
         assert started.wait(30)
         stream.send("input", "next")
-        # A free worker would have taken "next" before this one.
+        # A free worker would have taken "next" before this row.
         assert flow.infer("other")[0].data == "other"
         assert calls == ["slow", "other"]
         release.set()
@@ -167,7 +167,7 @@ def same_count(process=late, **more):
 
 
 def beside(spec):
-    """input -> spec -> join:a, input -> join:b: works only if positions agree."""
+    """Returns the graph input -> spec -> join:a, input -> join:b, which needs equal positions."""
 
     def join(ctx):
         ctx.emit([(a.data, b.data) for a, b in zip(*ctx.inputs.values(), strict=True)])
@@ -287,7 +287,7 @@ def test_a_stream_sink_notes_its_errors_in_the_session():
         assert [str(error.__cause__) for error in stream.errors] == ["no 2"]
 
 
-# -- the end that comes early ----------------------------------------------------------------------
+# -- the early end ---------------------------------------------------------------------------------
 
 
 def test_a_cancelled_session_s_stream_is_ended_and_told_so():
@@ -623,4 +623,4 @@ def test_a_lane_waits_for_its_reader_and_not_behind_the_end_of_its_session(monke
         assert steps.worker.try_step()
         stream.cancel()
         assert is_over()
-        assert len(asked) == 2  # and none for what is cancelled
+        assert len(asked) == 2  # no call for the cancelled session

@@ -1,4 +1,4 @@
-"""What runs in the process of a unit, run here over a channel of its own."""
+"""Tests of the child side of a process unit, run in this process over its own channel."""
 
 import contextlib
 import pickle
@@ -19,7 +19,7 @@ from modelflow.unit.unit import FlowUnit
 
 
 class Unit(FlowUnit):
-    """Gives what it gets; raises what it is told to."""
+    """Forwards its input; raises the exceptions that its input asks for."""
 
     def open(self, config):
         self.config = config
@@ -50,11 +50,11 @@ class Unit(FlowUnit):
 
 
 class Panic(BaseException):
-    """As a Rust extension raises it."""
+    """An exception of the kind that Rust extensions raise."""
 
 
 class TurningError(ValueError):
-    """Is something else on the other side."""
+    """An error that becomes another object on the other side."""
 
     def __reduce__(self):
         return ValueError, ("of another class",)
@@ -65,7 +65,7 @@ RAISED = {"exit": SystemExit, "panic": Panic, "turning": TurningError}
 
 @pytest.fixture
 def asked(monkeypatch):
-    """Starts the child's work on a thread; returns what asks it, and ends it."""
+    """Starts the child's loop on a thread; yields a function that sends requests."""
     monkeypatch.setattr(processes.spawn, "prepare", lambda preparation: None)
     channel, theirs = open_channel()
     other = MemoryChannel(theirs)
@@ -89,7 +89,7 @@ def asked(monkeypatch):
 
 @pytest.fixture
 def begun(asked):
-    """The same, of a unit that is open."""
+    """Starts the same with an open unit."""
     assert asked(job()) == (True, {})
     return asked
 
@@ -195,7 +195,7 @@ def test_a_unit_that_does_not_close_is_told(asked):
 
 
 class Gone:
-    """A channel whose other side ends behind some messages."""
+    """A channel whose other side closes after some messages."""
 
     def __init__(self, *messages):
         self._messages = list(messages)
@@ -247,7 +247,7 @@ def test_the_process_has_its_ends_and_ends_with_the_channel(error, monkeypatch):
 
 
 class Refusal(BadRequest):
-    """Cannot be made of one text, and so not be copied."""
+    """An exception that a text alone cannot recreate, and which therefore cannot be copied."""
 
     def __init__(self, what, why):
         super().__init__(f"{what}: {why}")

@@ -1,4 +1,4 @@
-"""Units in processes of their own: the same results, and nothing left behind however it ends."""
+"""Tests of process units: equal results, and no resource left behind however a process ends."""
 
 import contextlib
 import os
@@ -42,14 +42,14 @@ def flow_of(unit, *, threads=1, batch=1, options="", **more):
 
 
 def children():
-    """The processes of units that this process has now."""
+    """Returns the unit processes of this process."""
     command = ["ps", "--ppid", str(os.getpid()), "-ww", "-o", "pid=", "-o", "args="]
     listed = programs.run(command)
     return [int(x.split()[0]) for x in listed.stdout.splitlines() if "executors.child" in x]
 
 
 def opened():
-    """What the descriptors of this process are, but for that of the listing itself."""
+    """Returns the targets of this process's descriptors, except for the listing's own."""
     found = []
     for name in os.listdir("/proc/self/fd"):
         with contextlib.suppress(FileNotFoundError):
@@ -62,7 +62,7 @@ def _nothing_is_left():
     descriptors = opened()
     yield
     assert not children()
-    assert sorted(opened()) == sorted(descriptors)  # what is shared is a descriptor without a name
+    assert sorted(opened()) == sorted(descriptors)  # a shared memory is a descriptor without a name
 
 
 def all_of(flow, values):
@@ -115,7 +115,7 @@ def test_meta_errors_and_objects_come_back(tmp_path):
     for n, buffer in enumerate(found[:4]):
         assert buffer.get("was") == n
         assert buffer.get("pid") == pid
-        assert buffer.get("kind") == n  # inherited here, as ever
+        assert buffer.get("kind") == n  # inherited here, as usual
         assert buffer.data["box"].w == 3
         assert buffer.data["data"].tolist() == [1, 1, 1]
     assert "ValueError: nothing" in str(found[4])
@@ -187,7 +187,7 @@ def test_a_process_that_ends_costs_its_batch_an_error_and_is_replaced():
 
 
 def busy_process(flow):
-    """The process that works on something, once one does."""
+    """Waits until a worker's process is busy, and returns its process id."""
     while True:
         for worker in flow.scheduler._workers:
             if worker.phase == "process" and worker.call.unit._is_busy:
@@ -252,7 +252,7 @@ def test_a_unit_that_does_not_open_or_close_says_so(tmp_path):
 def test_a_unit_that_another_process_cannot_make_says_what_to_do():
     @modelflow.flowunit
     def local(value):
-        """Is nobody else's."""
+        """Returns its input; the unit exists only in this test module."""
         return value
 
     with pytest.raises(FlowFailed) as raised:
@@ -389,7 +389,7 @@ def test_a_process_whose_unit_hangs_in_close_is_killed_and_named(monkeypatch):
 def test_a_process_looks_for_modules_where_the_flow_did_before_its_threads_ran(
     tmp_path, monkeypatch
 ):
-    """A library may change ``sys.path`` while another node's thread imports it, as OpenCV does."""
+    """Tests the search path while another node's import changes ``sys.path``, as OpenCV's does."""
     (tmp_path / "typing.py").write_text("raise ImportError('not the typing of Python')")
     flow = flow_of(units.process_id)
     assert flow.scheduler.plan.stages
@@ -414,11 +414,11 @@ def test_a_stop_while_a_process_opens_is_no_failure(tmp_path, drain):
     assert not flow.is_running
 
 
-# -- this side alone, with a process that is none -------------------------------------------------
+# -- this side alone, with a stand-in for the process ---------------------------------------------
 
 
 class Elsewhere:
-    """A process and its channel, as the unit sees them: what is asked, and what is answered."""
+    """A process and its channel as the unit sees them: requests, and prepared answers."""
 
     pid = 77
 
@@ -460,7 +460,7 @@ class Elsewhere:
 
 @pytest.fixture
 def unit_in(monkeypatch):
-    """Makes an unopened unit whose process is the one that is given."""
+    """Makes an unopened unit whose process is the given stand-in."""
 
     def made(elsewhere, search_path=("/one", "", "/two"), spec=units.IN_PLACE):
         system = SimpleNamespace(**{**vars(subprocess), "Popen": elsewhere})
@@ -513,7 +513,7 @@ def test_a_process_that_cannot_be_started_leaves_no_descriptor(unit_in):
     def refuse(*_, **__):
         raise OSError("no more processes")
 
-    with pytest.raises(OSError, match="no more processes"):  # what is left, the fixture sees
+    with pytest.raises(OSError, match="no more processes"):  # the fixture checks for leftovers
         unit_in(refuse).open(None)
 
 
@@ -524,7 +524,7 @@ def test_a_process_whose_unit_does_not_open_is_ended(unit_in):
         unit.open(None)
     assert there.done == ["close", ("wait", 5.0)]
     assert unit._process is None
-    unit.close()  # there is nothing to close
+    unit.close()  # nothing is open
     assert len(there.asked) == 1
 
 
@@ -600,7 +600,7 @@ def test_a_unit_that_was_interrupted_sends_nothing_and_one_that_is_closed_is_let
     unit = unit_in(there)
     unit.open(None)
     unit.interrupt()
-    assert there.done == []  # it was not busy
+    assert there.done == []  # the process was not busy
     with pytest.raises(WorkerProcessError, match="node 'work': the flow ends"):
         unit.process(Context({}, {}))
     unit.close()

@@ -1,4 +1,4 @@
-"""What clients may do to a connection, and to one another."""
+"""Tests of harmful clients on a connection, and of their effect on other clients."""
 
 import gzip
 import socket
@@ -30,7 +30,7 @@ def server():
 
 @pytest.fixture(autouse=True)
 def _sound(server):
-    """Whatever somebody has done, others are answered."""
+    """Checks after each test that other clients still get answers."""
     yield
     with stub(server) as client:
         assert values(client.oip("ModelInfer", infer())) == [1.0, 4.0]
@@ -39,7 +39,7 @@ def _sound(server):
 
 
 def status(frames):
-    """The status of a call, from its trailers, which no test compresses."""
+    """Returns the status of a call from its trailers, which no test compresses."""
     last = frames[-1].body
     return int(last.split(b"grpc-status", 1)[1][1:].split(b"\x00")[0][:2].strip(b"\x0c"))
 
@@ -77,7 +77,7 @@ def test_what_is_no_http2_ends_the_connection_with_its_code(server, sent, code):
 
 @pytest.mark.parametrize("count", [20, 10_000])
 def test_headers_that_grow_when_they_are_read_end_the_connection(server, count):
-    long = b"\x40" + h2.text(b"a") + h2.text(b"z" * 4000)  # and by number from here on
+    long = b"\x40" + h2.text(b"a") + h2.text(b"z" * 4000)  # and by index from now on
     with connected(server) as wire:
         wire.send(frame(h2.HEADERS, 5, 1, head() + long + b"\xbe" * count))
         assert wire.rest()[-1].code == h2.CALM
@@ -187,7 +187,7 @@ def test_a_message_that_comes_byte_by_byte_is_read(server):
 
 
 def test_a_client_gets_no_more_than_its_window_and_holds_up_only_itself(server):
-    small = frame(h2.SETTINGS, 0, 0, b"\0\4\0\0\0\5")  # five bytes a stream
+    small = frame(h2.SETTINGS, 0, 0, b"\0\4\0\0\0\5")  # five bytes per stream
     with connected(server) as wire:
         wire.send(small, call(1), call(3))
         first = [wire.until(h2.DATA) for _ in range(2)]
@@ -221,7 +221,7 @@ def test_a_stream_whose_messages_wait_is_given_no_credit_and_others_are_answered
             if found.kind == h2.WINDOW and found.stream == 1:
                 credit += int.from_bytes(found.body, "big")
             live = found.stream == 3 and bool(found.flags & h2.END)
-        assert credit <= 66 * len(one)  # those that are worked on
+        assert credit <= 66 * len(one)  # the credit of the calls in progress
         gate.go.set()
         answers = 0
         wire.send(frame(h2.WINDOW, 0, 1, (1 << 24).to_bytes(4, "big")))
@@ -258,7 +258,8 @@ def test_too_many_connections_make_room_or_are_refused():
     ):
         first.send(call(1))
         assert gate.entered.acquire(timeout=h2.SECONDS)
-        with connected(server) as third:  # the second one rests: it makes room
+        # the second connection is idle, and is closed for the new connection
+        with connected(server) as third:
             third.send(call(1))
             second.rest()
             while server.model("m").admission.under_way != 2:
@@ -298,7 +299,7 @@ def test_who_does_not_heed_that_he_is_asked_to_go_is_answered_until_it_ends(serv
                 answered, number = answered + 1, number + 2
                 wire.send(call(number, h2.LIVE, framed(b"")))
     assert 3500 < answered < 4096
-    assert ends == [h2.NO_ERROR] * 2  # asked, and told which call was the last
+    assert ends == [h2.NO_ERROR] * 2  # the server asked to end, and named the last call
 
 
 def test_a_client_that_goes_away_is_not_worked_for():

@@ -1,4 +1,4 @@
-"""A client that says over HTTP/2 whatever a test wants, frame by frame."""
+"""An HTTP/2 client that sends arbitrary frames, for tests."""
 
 import contextlib
 import socket
@@ -26,7 +26,7 @@ class Frame(NamedTuple):
 
     @property
     def code(self):
-        """Of a reset or a GOAWAY."""
+        """Returns the error code of a reset or a GOAWAY."""
         return int.from_bytes(self.body[-4:] if self.kind == RESET else self.body[4:8], "big")
 
 
@@ -36,7 +36,7 @@ def frame(kind, flags=0, stream=0, body=b""):
 
 
 def text(value):
-    """A string of HPACK; lengths above 126 take further bytes."""
+    """Returns a string of HPACK; lengths above 126 take further bytes."""
     length, found = len(value), b""
     if length < 127:
         return bytes([length]) + value
@@ -52,7 +52,7 @@ def field(name, value):
 
 
 def head(path=INFER, *more, method=b"POST", kind=b"application/grpc"):
-    """The headers of a call."""
+    """Returns the headers of a call."""
     pairs = (
         (b":method", method), (b":scheme", b"http"), (b":path", path.encode()),
         (b":authority", b"x"), (b"content-type", kind), (b"te", b"trailers"), *more,
@@ -65,12 +65,12 @@ def framed(data, flag=0):
 
 
 def asked(message=None):
-    """A request to infer, behind its prefix."""
+    """Returns a message with a request to infer, and its prefix."""
     return framed((message or infer()).SerializeToString())
 
 
 def call(stream, path=INFER, body=None, *more):
-    """A whole call."""
+    """Returns the frames of a whole call."""
     found = asked() if body is None else body
     return frame(HEADERS, WHOLE, stream, head(path, *more)) + frame(DATA, END, stream, found)
 
@@ -86,7 +86,7 @@ class Wire:
         self.client.sendall(b"".join(frames))
 
     def next(self):
-        """The next frame; None: the server has ended the connection."""
+        """Returns the next frame, or None if the server has closed the connection."""
         while len(self._data) < 9 or len(self._data) < 9 + self._length:
             found = self.client.recv(1 << 16)
             if not found:
@@ -101,14 +101,14 @@ class Wire:
         return int.from_bytes(self._data[:3], "big")
 
     def until(self, *kinds):
-        """The next frame of these kinds."""
+        """Returns the next frame of these kinds."""
         while (found := self.next()) is not None:
             if found.kind in kinds:
                 return found
         raise AssertionError("the connection has ended")
 
     def answer(self, stream):
-        """All frames of a stream up to its end; a reset is one."""
+        """Returns all frames of a stream up to its end; a reset is one frame."""
         found = []
         while True:
             one = self.until(DATA, HEADERS, RESET)
@@ -118,13 +118,13 @@ class Wire:
                     return found
 
     def rest(self):
-        """All frames up to the end of the connection."""
+        """Returns all frames up to the end of the connection."""
         return list(iter(self.next, None))
 
 
 @contextlib.contextmanager
 def connected(server, *, is_met=True):
-    """A connection, which has said that it speaks HTTP/2."""
+    """Yields a connection, by default with the HTTP/2 preface sent."""
     host, port = server.grpc_address.rsplit(":", 1)
     with socket.create_connection((host, int(port)), timeout=SECONDS) as client:
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,4 +1,4 @@
-"""What workers are told of models, and who waits until they have seen it."""
+"""Tests of the model directory: notifications to workers, and waits for their replies."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ from tests.serve.clients import TYPED, mean
 
 
 class Worker:
-    """Is told, and says when it has seen it."""
+    """Records its notifications, and confirms them when the test says so."""
 
     def __init__(self, directory):
         self.seen = 0
@@ -38,7 +38,7 @@ def flow():
 
 
 def on_a_loop(flow, scene):
-    """Runs a scene with one model, of which a roster tells."""
+    """Runs a scene with one model in a model directory."""
 
     async def main():
         loop_queue = LoopQueue(asyncio.get_running_loop())

@@ -1,4 +1,4 @@
-"""Who accepts connections, and whom it gives them to."""
+"""Tests of the acceptor: which process receives a connection."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,7 @@ from modelflow.serve.processes.supervisor.acceptor import Acceptor, ConnectionHa
 
 
 class Behind:
-    """A replica that only counts."""
+    """A stand-in for a replica that only counts."""
 
     def __init__(self, acceptor):
         self.acceptor = acceptor
@@ -28,7 +28,7 @@ class Behind:
         self.acceptor.forget(handover)
 
     def take(self):
-        """Takes what has been handed over; returns how many there are."""
+        """Receives the connections that were passed on; returns the number of all."""
         with contextlib.suppress(BlockingIOError):
             while True:
                 said, descriptors, *_ = socket.recv_fds(self.sock, 1, 1)
@@ -48,7 +48,7 @@ class Behind:
 
 
 class House:
-    """A porter with replicas, and clients."""
+    """An acceptor with replicas and clients."""
 
     def __init__(self, count):
         bound = bind_socket(Endpoint("127.0.0.1", 0))
@@ -88,7 +88,7 @@ def test_each_connection_goes_to_who_has_the_fewest():
         await house.until(lambda: one.take() + two.take() == 6)
         assert (len(one.taken), len(two.taken)) == (3, 3)
         one.report(3)
-        two.report(0)  # all of its clients have gone
+        two.report(0)  # all its clients have gone
         await house.until(lambda: two.handover.load == 0)
         await house.connect(3)
         await house.until(lambda: one.take() + two.take() == 9)
@@ -137,7 +137,7 @@ def test_who_connects_while_the_last_one_goes_is_answered_at_once(monkeypatch):
     async def scene(house, one):
         house.acceptor.add(one.handover)
         await house.connect(1)
-        one.sock.close()  # and nobody has looked at either yet
+        one.sock.close()  # before the loop has noticed either event
         (client,) = house.clients
         client.sendall(b"GET / HTTP/1.1\r\n\r\n")
         client.setblocking(False)
@@ -164,7 +164,7 @@ def test_what_has_connected_before_the_end_is_handed_over():
     async def scene(house, one, two):
         house.acceptor.add(one.handover)
         house.acceptor.add(two.handover)
-        await house.connect(10)  # nothing turns the loop meanwhile
+        await house.connect(10)  # the loop does not run meanwhile
         house.acceptor.close()
         assert one.take() + two.take() == 10
         assert one.ended
@@ -178,7 +178,7 @@ def test_who_connects_while_the_address_is_given_up_is_refused_and_not_reset(mon
         house.acceptor.add(one.handover)
         with socket.socket() as late:
             late.setblocking(False)
-            # Called when all that had connected has been taken.
+            # Called when all connections have been accepted.
             monkeypatch.setattr(
                 house.acceptor._nobody, "close", lambda: late.connect_ex(house.address)
             )

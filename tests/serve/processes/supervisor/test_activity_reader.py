@@ -1,4 +1,4 @@
-"""What a supervisor reads of a process that has died."""
+"""Tests of the supervisor's view of the activity of a process that has died."""
 
 import contextlib
 import mmap
@@ -19,13 +19,13 @@ def record():
 
 @pytest.fixture
 def activity(record):
-    """What the process itself has."""
+    """Returns the table from the process's side."""
     memory, _ = record.descriptors
     return ActivityTable(mmap.mmap(memory, MOST), record.hear)
 
 
 def told(record, thread):
-    """Has Python say that this thread has failed."""
+    """Makes Python report that this thread has failed."""
     text = "Fatal Python error: Aborted\n\nThread 0x00007f0000000001 (most recent call first):\n"
     text += '  File "other.py", line 1 in other\n\n'
     text += f"Current thread 0x{thread:016x} (most recent call first):\n"

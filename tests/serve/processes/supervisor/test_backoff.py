@@ -1,4 +1,4 @@
-"""When a replica that has ended is replaced."""
+"""Tests of the time at which an ended replica is replaced."""
 
 from modelflow.serve.processes.supervisor.restart import Backoff
 

@@ -1,4 +1,4 @@
-"""A process and what its supervisor makes of its end."""
+"""Tests of a child process, and of the supervisor's view of its end."""
 
 import asyncio
 import os
@@ -29,7 +29,7 @@ def test_exit_code_is_its_own_however_often_an_ended_process_is_signalled(way):
             )
             await process.start(dict, None, lambda: None)
             process.kill()
-            for _ in range(2000):  # while the loop cannot hear of the end
+            for _ in range(2000):  # while the loop cannot notice the end
                 way(process)
             found.append(await process.wait_until_ended())
         acceptor.close()
@@ -39,7 +39,7 @@ def test_exit_code_is_its_own_however_often_an_ended_process_is_signalled(way):
 
 
 def test_a_process_that_stands_still_is_killed(monkeypatch, caplog):
-    """Stopped before it can answer anything; the process is a real one."""
+    """Stops a real process before the process can answer anything."""
     monkeypatch.setattr("modelflow.serve.processes.supervisor.child._BEGIN_SECONDS", 0.2)
 
     async def answer(_process, message):

@@ -1,4 +1,4 @@
-"""Changes that clients ask of all processes at once."""
+"""Tests of changes that clients request of all processes at once."""
 
 import asyncio
 import gc
@@ -14,7 +14,7 @@ REFUSED = {"text": "the file is not there", "code": "INTERNAL"}
 
 
 class Child:
-    """Answers a change with ``fails`` when it is told to, with a problem; others at once."""
+    """A child that answers changes with ``fails`` late, with a problem, and others at once."""
 
     role, number, name = Role.REPLICA, 1, "replica 1"
 
@@ -41,13 +41,13 @@ def configure(config, *names, **more):
 
 
 async def coordinated(*messages):
-    """What is remembered while the changes are under way that fail, and after they have failed."""
+    """Returns the remembered changes while the failing changes are open, and afterwards."""
     child: Any = Child()
     coordinator = Coordinator(lambda: [child], 1, {}, [child.name])
     under_way = []
     for message in messages:
         under_way.append(asyncio.create_task(coordinator.answer(child, message)))
-        await asyncio.sleep(0)  # it has been asked
+        await asyncio.sleep(0)  # the child has received the question
         if "fails" not in message:
             assert await under_way.pop() == {"problem": None}
     before = coordinator.changes
@@ -82,7 +82,7 @@ def test_a_change_that_fails_takes_back_itself_alone(messages, under_way, after)
 
 
 class Client:
-    """Stands in a change, and tells so whether anybody keeps it."""
+    """A part of a change; weak references show whether the coordinator keeps the change."""
 
 
 def test_of_changes_that_others_have_replaced_nothing_is_kept():

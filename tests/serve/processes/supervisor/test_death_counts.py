@@ -1,4 +1,4 @@
-"""Which versions are taken out of service after how many deaths."""
+"""Tests of the number of deaths after which a version is taken out of service."""
 
 import pytest
 
@@ -49,7 +49,7 @@ def test_one_that_is_loaded_alone_beside_others_that_work_is_out_at_the_second_d
 def test_what_several_processes_load_at_a_time_counts_once():
     deaths = DeathCounts()
     assert deaths.note([loaded(A, 0.0)], 1.0) == {}
-    assert deaths.note([loaded(A, 0.5)], 1.5) == {}  # it began before the first had ended
+    assert deaths.note([loaded(A, 0.5)], 1.5) == {}  # the process began before the first had ended
     assert set(deaths.note([loaded(A, 1.2)], 2.0)) == {A}
 
 

@@ -1,4 +1,4 @@
-"""The place of a replica, which is kept filled."""
+"""Tests of a replica's slot, which is kept filled."""
 
 import asyncio
 
@@ -7,7 +7,7 @@ from modelflow.serve.processes.supervisor.restart import Backoff
 
 
 class Process:
-    """A replica that ends when it is told to."""
+    """A replica that ends on request."""
 
     def __init__(self, number=2):
         self.number = number
@@ -68,7 +68,7 @@ def test_one_that_starts_while_all_is_ended_ends():
         post = Slot("replica 1", Process, Backoff(10.0))
 
         async def start(process):
-            assert post.replica is None  # nothing can be said to it yet
+            assert post.replica is None  # nothing can be sent to the replica yet
             post.give_up()
 
         await post.keep(start, lambda *_: True)

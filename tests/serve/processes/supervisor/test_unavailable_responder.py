@@ -1,4 +1,4 @@
-"""What clients are told while no process serves."""
+"""Tests of the answers that clients get while no process serves."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ from tests.serve.certificates import Authority
 
 @contextlib.contextmanager
 def nobody(tls=None):
-    """Gives the address where nobody is there."""
+    """Yields the address of a port with no process behind the responder."""
     listening = socket.create_server(("127.0.0.1", 0))
     listening.setblocking(False)
     loop, ended = asyncio.new_event_loop(), asyncio.Event()
@@ -27,7 +27,7 @@ def nobody(tls=None):
         await ended.wait()
         loop.remove_reader(listening)
         responder.close()
-        for _ in range(5):  # turns in which answers that were ended give their connections up
+        for _ in range(5):  # turns of the loop in which finished answers close their connections
             await asyncio.sleep(0)
 
     thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
