@@ -32,8 +32,8 @@ from onnx import TensorProto, helper
 from ray.cluster_utils import Cluster as FakeCluster
 
 from modelflow import Flow
-from modelflow.remote import PlacementEngine, ProcessEngine, placed
-from modelflow.remote.ray import RayEngine, connected
+from modelflow.remote import PlacementEngine, ProcessEngine, place_nodes
+from modelflow.remote.ray import RayEngine, connect
 from modelflow.remote.ray.data import FlowActor
 
 BATCH = 16
@@ -174,7 +174,7 @@ def scaled(engine: PlacementEngine, folder: Path, seconds: float) -> list[tuple[
     rows = []
     for count in (1, 2, 4, 8):
         possible = count * 8 / 0.04
-        with Flow(placed(SLEEPING.format(count=count), engine)) as flow:
+        with Flow(place_nodes(SLEEPING.format(count=count), engine)) as flow:
             items = range(int(possible * seconds))
             for _ in flow.map(range(64 * count), in_flight=64 * count):
                 pass  # warm
@@ -235,7 +235,7 @@ def main() -> None:
     # for the ways written by hand
     ray.init(address=fake.address, logging_level="error", log_to_driver=False)
     OPEN.callback(ray.shutdown)
-    found = OPEN.enter_context(connected(fake.address))
+    found = OPEN.enter_context(connect(fake.address))
     jpegs = [photograph(640, 480)] * count
 
     def graph(name: str, **parts: str) -> str:
@@ -245,7 +245,7 @@ def main() -> None:
         return str(file)
 
     def far(engine: PlacementEngine, *parts: str) -> Callable[[Sequence[bytes]], np.ndarray]:
-        return by_graph(placed(graph("_".join(parts), **dict.fromkeys(parts, "")), engine))
+        return by_graph(place_nodes(graph("_".join(parts), **dict.fromkeys(parts, "")), engine))
 
     ways = {
         "one process": by_graph(graph("local")),

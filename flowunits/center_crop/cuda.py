@@ -2,7 +2,7 @@
 
 from flowunits.center_crop import CenterCropOptions
 from modelflow import Context, FlowUnit
-from modelflow.image.tensor import ImageBatch, cropped, emit_images
+from modelflow.image.tensor import ImageBatch, crop_images, emit_images
 
 
 class CenterCrop(FlowUnit):
@@ -18,4 +18,4 @@ class CenterCrop(FlowUnit):
 
     def _crop(self, images: ImageBatch) -> ImageBatch:
         x, y = self._options.corner(images.width, images.height)
-        return cropped(images, x, y, self._options.image_width, self._options.image_height)
+        return crop_images(images, x, y, self._options.image_width, self._options.image_height)

@@ -2,7 +2,7 @@
 
 from flowunits.color_convert import ColorConvertOptions
 from modelflow import Context, FlowUnit
-from modelflow.image.tensor import ImageBatch, converted, emit_images
+from modelflow.image.tensor import ImageBatch, convert_images, emit_images
 
 
 class ColorConvert(FlowUnit):
@@ -17,4 +17,4 @@ class ColorConvert(FlowUnit):
         emit_images(ctx, self._convert, allow_nv12=True)
 
     def _convert(self, images: ImageBatch) -> ImageBatch:
-        return converted(images, self._pix_fmt)
+        return convert_images(images, self._pix_fmt)

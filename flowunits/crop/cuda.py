@@ -4,7 +4,7 @@ from flowunits.crop import CropOptions
 from flowunits.crop.region import fixed_region, pixels_of, ports_of
 from modelflow import Buffer, Context, FlowUnit
 from modelflow.image import Box, read_box
-from modelflow.image.tensor import ImageBatch, cropped, emit_images
+from modelflow.image.tensor import ImageBatch, crop_images, emit_images
 
 
 class Crop(FlowUnit):
@@ -26,4 +26,4 @@ class Crop(FlowUnit):
 
 
 def _cropped(images: ImageBatch, region: Box) -> ImageBatch:
-    return cropped(images, *pixels_of(region, images))
+    return crop_images(images, *pixels_of(region, images))

@@ -13,7 +13,7 @@ from modelflow import Buffer, Context, FlowUnit
 from modelflow.device import memory_of
 from modelflow.device.torch_memory import TorchMemory, load_torch
 from modelflow.image import Image
-from modelflow.image.tensor import ImageBatch, by_groups, converted
+from modelflow.image.tensor import ImageBatch, by_groups, convert_images
 
 _END_OF_IMAGE = b"\xff\xd9"
 
@@ -100,7 +100,7 @@ class ImageDecoder(FlowUnit):
             batch = _upright(batch, key[1])
         pix_fmt = self._options.pix_fmt
         layout = "chw" if pix_fmt.endswith("p") else "hwc"
-        return converted(batch, pix_fmt, layout).to_buffers()
+        return convert_images(batch, pix_fmt, layout).to_buffers()
 
 
 def _upright(batch: ImageBatch, orientation: int) -> ImageBatch:

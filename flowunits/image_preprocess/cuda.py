@@ -3,7 +3,7 @@
 from flowunits.image_preprocess import ImagePreprocessOptions
 from modelflow import Buffer, Context, FlowUnit
 from modelflow.image import ChannelScale
-from modelflow.image.tensor import ImageBatch, converted, emit_images, scaled
+from modelflow.image.tensor import ImageBatch, convert_images, emit_images, scale_images
 
 
 class ImagePreprocess(FlowUnit):
@@ -22,10 +22,10 @@ class ImagePreprocess(FlowUnit):
 
     def _preprocess(self, images: ImageBatch) -> list[Buffer]:
         pix_fmt = self._pix_fmt or images.pix_fmt.removesuffix("p")
-        images = converted(images, pix_fmt, self._options.output_layout)
+        images = convert_images(images, pix_fmt, self._options.output_layout)
         self._scale.check_channels(tuple(images.data.shape[1:]), images.layout, "in_image")
         buffers = images.to_buffers()
-        rows = scaled(images.data, images.layout, self._scale).unbind(0)
+        rows = scale_images(images.data, images.layout, self._scale).unbind(0)
         for buffer, row in zip(buffers, rows, strict=True):
             buffer.data = row
         return buffers

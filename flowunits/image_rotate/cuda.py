@@ -3,7 +3,7 @@
 from flowunits.image_rotate import ImageRotateOptions
 from flowunits.image_rotate.angle import angle_of
 from modelflow import Buffer, Context, FlowUnit
-from modelflow.image.tensor import ImageBatch, emit_images, turned
+from modelflow.image.tensor import ImageBatch, emit_images, rotate_images
 
 
 class ImageRotate(FlowUnit):
@@ -22,7 +22,7 @@ class ImageRotate(FlowUnit):
 
 
 def _turned(images: ImageBatch, angle: int) -> list[Buffer]:
-    buffers = turned(images, angle).to_buffers()
+    buffers = rotate_images(images, angle).to_buffers()
     for buffer in buffers:
         buffer.set("rotate_angle", 0)
     return buffers

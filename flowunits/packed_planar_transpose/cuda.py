@@ -1,7 +1,7 @@
 """``packed_planar_transpose`` on CUDA."""
 
 from modelflow import Context, FlowUnit
-from modelflow.image.tensor import ImageBatch, converted, emit_images
+from modelflow.image.tensor import ImageBatch, convert_images, emit_images
 
 
 class PackedPlanarTranspose(FlowUnit):
@@ -13,4 +13,4 @@ class PackedPlanarTranspose(FlowUnit):
 
 
 def _transposed(images: ImageBatch) -> ImageBatch:
-    return converted(images, images.pix_fmt, "chw")
+    return convert_images(images, images.pix_fmt, "chw")

@@ -2,7 +2,7 @@
 
 from flowunits.padding import PaddingOptions
 from modelflow import Context, FlowUnit
-from modelflow.image.tensor import ImageBatch, emit_images, padded, resized
+from modelflow.image.tensor import ImageBatch, emit_images, pad_images, resize_images
 
 
 class Padding(FlowUnit):
@@ -20,6 +20,6 @@ class Padding(FlowUnit):
         options = self._options
         colour = options.colour(images.channel)
         width, height = options.size(images.width, images.height)
-        inner = resized(images, width, height, options.interpolation)
+        inner = resize_images(images, width, height, options.interpolation)
         corner = options.corner(width, height)
-        return padded(inner, *corner, options.image_width, options.image_height, colour)
+        return pad_images(inner, *corner, options.image_width, options.image_height, colour)

@@ -7,7 +7,7 @@ from modelflow.image import (
     opencv,
     pillow_image,
     read_image,
-    smoothly_resized,
+    resize_smoothly,
 )
 
 
@@ -37,7 +37,7 @@ class Resize(FlowUnit):
             return image.to_buffer()
         out = image.like(*size)
         if self._options.antialias:
-            smoothly_resized(image, out, self._options.interpolation)
+            resize_smoothly(image, out, self._options.interpolation)
             return out.to_buffer()
         cv2 = opencv()
         for source, target in zip(image.planes, out.planes, strict=True):

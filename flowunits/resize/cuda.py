@@ -2,7 +2,7 @@
 
 from flowunits.resize import ResizeOptions
 from modelflow import Context, FlowUnit
-from modelflow.image.tensor import ImageBatch, emit_images, resized
+from modelflow.image.tensor import ImageBatch, emit_images, resize_images
 
 
 class Resize(FlowUnit):
@@ -18,6 +18,6 @@ class Resize(FlowUnit):
 
     def _resize(self, images: ImageBatch) -> ImageBatch:
         width, height = self._options.size(images.width, images.height)
-        return resized(
+        return resize_images(
             images, width, height, self._options.interpolation, antialias=self._options.antialias
         )

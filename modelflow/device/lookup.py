@@ -74,7 +74,7 @@ def require_devices(devices: Sequence[Device]) -> None:
     absent = [device for device in devices if device not in existing]
     if absent:
         names = ", ".join(map(str, existing))
-        reasons = {memory_of(device.kind).found() for device in absent} - {""}
+        reasons = {memory_of(device.kind).describe_found() for device in absent} - {""}
         raise DeviceUnavailableError(
             f"device {', '.join(map(str, absent))} is not on this machine; available: {names}"
             + "".join(f"; {reason}" for reason in sorted(reasons))

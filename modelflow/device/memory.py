@@ -33,7 +33,7 @@ class Memory(ABC):
     def count(self) -> int:
         """Returns the number of devices of this kind. Must be fast and load no library."""
 
-    def found(self) -> str:
+    def describe_found(self) -> str:
         """Returns the devices found, for the error about a missing device, or ``""``."""
         return ""
 

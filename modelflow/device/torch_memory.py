@@ -232,7 +232,7 @@ class CudaMemory(TorchMemory):
         """Returns the number of devices that the driver sees, without loading PyTorch."""
         return driver.device_count()
 
-    def found(self) -> str:
+    def describe_found(self) -> str:
         """Returns a sentence about the devices that the driver sees."""
         count = driver.device_count()
         return f"the CUDA driver sees {count} devices" if count else "there is no CUDA driver"

@@ -27,7 +27,7 @@ from modelflow.image.opencv import (
     own_name,
 )
 from modelflow.image.presets import PRESETS, Preset, PresetName
-from modelflow.image.smooth import smoothly_resized
+from modelflow.image.smooth import resize_smoothly
 from modelflow.pixels import FILTERS, UNREADABLE, is_pillow, pillow_image
 
 __all__ = [
@@ -59,6 +59,6 @@ __all__ = [
     "read_boxes",
     "read_image",
     "read_labels",
-    "smoothly_resized",
+    "resize_smoothly",
     "suppress",
 ]

@@ -7,7 +7,7 @@ from modelflow.image.opencv import Interpolation, own_name
 from modelflow.pixels import FILTERS, pillow_image
 
 
-def smoothly_resized(image: Image, out: Image, interpolation: Interpolation) -> None:
+def resize_smoothly(image: Image, out: Image, interpolation: Interpolation) -> None:
     """Writes a resized image into ``out``, with the pixels of ``PIL.Image.resize``.
 
     Args:

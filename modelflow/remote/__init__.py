@@ -7,7 +7,7 @@ or actors of a Ray cluster (`modelflow.remote.ray`).
 """
 
 from modelflow.remote.engine import PlacementEngine
-from modelflow.remote.place_graph import nodes_in_order, placed
+from modelflow.remote.place_graph import nodes_in_order, place_nodes
 from modelflow.remote.process_engine import ProcessEngine
 
-__all__ = ["PlacementEngine", "ProcessEngine", "nodes_in_order", "placed"]
+__all__ = ["PlacementEngine", "ProcessEngine", "nodes_in_order", "place_nodes"]

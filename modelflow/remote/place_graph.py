@@ -165,7 +165,7 @@ def _spreading(name: str) -> Node:
     return Node(name, Role.FLOWUNIT, spec, config=spec.configure({}))
 
 
-def placed(
+def place_nodes(
     source: Source | Graph,
     engine: PlacementEngine,
     *,
@@ -178,7 +178,7 @@ def placed(
 
     ::
 
-        with Flow(placed("graph.toml", ProcessEngine())) as flow:
+        with Flow(place_nodes("graph.toml", ProcessEngine())) as flow:
             answer = flow.infer(jpeg)
 
     The behaviour of nodes does not change: order, sessions, errors and deadlines are as on one

@@ -34,7 +34,7 @@ class ToyMemory(Memory):
     def count(self):
         return 2
 
-    def found(self):
+    def describe_found(self):
         return "there are two toys in the box"
 
     def holds(self, data):

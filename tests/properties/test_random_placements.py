@@ -10,7 +10,7 @@ from modelflow.config.placement import PlacementConfig
 from modelflow.errors import GraphError
 from modelflow.graph.check.loops import predecessors_of, reach, successors_of
 from modelflow.graph.node import Role
-from modelflow.remote import ProcessEngine, placed
+from modelflow.remote import ProcessEngine, place_nodes
 from tests.example_counts import of_a_hundred
 from tests.properties.programs import programs, sessions
 from tests.properties.sent import sent
@@ -69,7 +69,7 @@ def run_far(program, rows, data, engine):
     if not found or not is_legal(placed_graph):
         return
     config, units = sent(placed_graph, placed_graph.config.placements)
-    front = placed(config, engine, units=units)
+    front = place_nodes(config, engine, units=units)
     run_with_threads(Placed(program, front), rows, [data.draw(usages) for _ in rows])
 
 
@@ -111,7 +111,7 @@ def test_any_graph_that_replicas_run_whole_gives_what_it_gives_here(program, row
     config, units = sent(program.graph(), {})
     replicas, in_flight = data.draw(st.integers(1, 2)), data.draw(st.integers(1, 3))
     terms = PlacementConfig("whole", (replicas, replicas), in_flight=in_flight)
-    front = placed(config, LocalEngine(), units=units, default=terms)
+    front = place_nodes(config, LocalEngine(), units=units, default=terms)
     # Late rows are in error before they cross, and name another node.
     uses = [replace(data.draw(usages), late=frozenset()) for _ in rows]
     run_with_threads(Placed(program, front), rows, uses)

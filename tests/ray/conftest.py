@@ -50,7 +50,7 @@ def add(machines, address, **resources):
 @pytest.fixture(scope="package")
 def cluster(machines):
     """Yields the same cluster, as modelflow's connection."""
-    from modelflow.remote.ray import connected
+    from modelflow.remote.ray import connect
 
-    with connected(machines.address) as found:
+    with connect(machines.address) as found:
         yield found

@@ -10,8 +10,8 @@ import threading
 import pytest
 
 from modelflow import Flow
-from modelflow.remote import placed
-from modelflow.remote.ray import RayEngine, connected
+from modelflow.remote import place_nodes
+from modelflow.remote.ray import RayEngine, connect
 from modelflow.remote.ray.client import Client, ClusterError
 from tests.ray.test_engine import text_of
 from tests.serve.processes.server_processes import wait_until_ended
@@ -23,9 +23,9 @@ def process_of(cluster):
 
 
 def test_batches_go_on_when_the_client_ends_and_it_begins_again_when_it_is_asked(machines):
-    with connected(machines.address) as cluster:
+    with connect(machines.address) as cluster:
         first = process_of(cluster)
-        with Flow(placed(text_of(), RayEngine(cluster))) as flow:
+        with Flow(place_nodes(text_of(), RayEngine(cluster))) as flow:
             assert flow.infer(1).data == 2
             os.kill(first, signal.SIGKILL)
             wait_until_ended([first])
@@ -35,7 +35,7 @@ def test_batches_go_on_when_the_client_ends_and_it_begins_again_when_it_is_asked
 
 
 def test_who_waits_for_an_answer_is_told_that_the_client_has_ended(machines):
-    with connected(machines.address) as cluster:
+    with connect(machines.address) as cluster:
         process = process_of(cluster)
         os.kill(process, signal.SIGSTOP)
         asked = cluster._client.begin("machines")
@@ -45,7 +45,7 @@ def test_who_waits_for_an_answer_is_told_that_the_client_has_ended(machines):
 
 
 def test_nothing_is_asked_of_a_cluster_that_was_left(machines):
-    with connected(machines.address) as cluster:
+    with connect(machines.address) as cluster:
         process = process_of(cluster)
     wait_until_ended([process])
     with pytest.raises(ClusterError, match="the cluster was left"):
@@ -54,8 +54,8 @@ def test_nothing_is_asked_of_a_cluster_that_was_left(machines):
 
 def test_the_end_of_the_caller_is_that_of_the_client(machines):
     program = (
-        "import os, sys; from modelflow.remote.ray import connected\n"
-        "with connected(sys.argv[1]) as cluster:\n"
+        "import os, sys; from modelflow.remote.ray import connect\n"
+        "with connect(sys.argv[1]) as cluster:\n"
         "    print(cluster._client.ask('process'), flush=True)\n"
         "    os.kill(os.getpid(), 9)\n"
     )

@@ -23,9 +23,9 @@ from modelflow.config.read import read_text_config
 from modelflow.errors import ConfigError, FlowFailed, FlowUnitError
 from modelflow.graph.read import read_graph
 from modelflow.plan.partition import find_partitions
-from modelflow.remote import placed
+from modelflow.remote import place_nodes
 from modelflow.remote.part import Part, part_of
-from modelflow.remote.ray import RayEngine, connected
+from modelflow.remote.ray import RayEngine, connect
 from modelflow.remote.ray.client import ActorGoneError, ClusterError
 from modelflow.remote.ray.engine import _digest
 from tests import programs as commands
@@ -89,7 +89,7 @@ def number_of(replica):
 
 def test_rows_come_back_in_order_from_an_actor_and_a_late_one_reaches_no_unit_there(cluster):
     engine = RayEngine(cluster)
-    with Flow(placed(text_of(), engine)) as flow:
+    with Flow(place_nodes(text_of(), engine)) as flow:
         assert process_of(engine) != os.getpid()
         found = [answer.data for _, answer in flow.map(range(200))]
         with pytest.raises(TimeoutError):
@@ -111,7 +111,7 @@ def test_what_stands_behind_a_far_node_is_in_its_figures_and_its_units_are_close
         .replace(":risky", ":closing")
         .replace(", placement", f', notes="{notes}", placement')
     )
-    with Flow(placed(graph, RayEngine(cluster))) as flow:
+    with Flow(place_nodes(graph, RayEngine(cluster))) as flow:
         assert len([*flow.map(range(50))]) == 50
         ((name, nodes),) = flow.stats()["work"].replicas.items()
         assert name.startswith(f"{os.uname().nodename}/")
@@ -136,7 +136,7 @@ def test_large_arrays_cross(cluster):
     image = np.random.default_rng(0).integers(0, 255, (224, 224, 3), np.uint8)
     with Flow(text) as flow:
         here = flow.infer(image)
-    with Flow(placed(text, RayEngine(cluster))) as flow:
+    with Flow(place_nodes(text, RayEngine(cluster))) as flow:
         found = [answer for _, answer in flow.map([image] * 40)]
     for there in found:
         np.testing.assert_array_equal(there.data, here.data)
@@ -145,7 +145,7 @@ def test_large_arrays_cross(cluster):
 
 def test_a_killed_actor_costs_no_row(cluster, caplog):
     engine = RayEngine(cluster)
-    with Flow(placed(text_of(), engine)) as flow:
+    with Flow(place_nodes(text_of(), engine)) as flow:
         found = []
         for _, answer in flow.map(range(600), in_flight=64):
             found.append(answer.data)
@@ -172,7 +172,7 @@ def test_a_lost_machine_costs_no_row_where_another_one_is_left(machines, cluster
     kept = add(machines, "127.0.0.6", fresh=1)
     engine = RayEngine(cluster)
     text = text_of(replicas="2", resources="fresh=1", timeout=20_000)
-    graph = placed(text, engine)
+    graph = place_nodes(text, engine)
     flow = Flow(graph).start()
     processes = [process_of(engine, place) for place in (0, 1)]
     try:
@@ -202,8 +202,8 @@ def see_none(cluster):
 
 def test_engines_of_one_name_share_the_actors_which_end_when_none_is_left(cluster, soon_alone):
     one, other = RayEngine(cluster, "shared"), RayEngine(cluster, "shared")
-    with Flow(placed(text_of(), one)) as first:
-        with Flow(placed(text_of(), other)) as second:
+    with Flow(place_nodes(text_of(), one)) as first:
+        with Flow(place_nodes(text_of(), other)) as second:
             assert process_of(one) == process_of(other)
             assert first.infer(1).data == second.infer(1).data == 2
             (actor,) = cluster.actors()
@@ -213,9 +213,9 @@ def test_engines_of_one_name_share_the_actors_which_end_when_none_is_left(cluste
 
 
 def test_the_actors_outlive_the_engine_that_made_them(cluster, soon_alone):
-    maker = Flow(placed(text_of(), RayEngine(cluster, "shared"))).start()
+    maker = Flow(place_nodes(text_of(), RayEngine(cluster, "shared"))).start()
     engine = RayEngine(cluster, "shared")
-    with Flow(placed(text_of(), engine)) as flow:
+    with Flow(place_nodes(text_of(), engine)) as flow:
         process = process_of(engine)
         maker.stop(drain=False)
         assert flow.infer(1).data == 2
@@ -225,10 +225,10 @@ def test_the_actors_outlive_the_engine_that_made_them(cluster, soon_alone):
 
 
 def test_a_shared_actor_that_has_just_ended_is_made_anew(cluster, soon_alone):
-    with Flow(placed(text_of(), RayEngine(cluster, "shared"))) as flow:
+    with Flow(place_nodes(text_of(), RayEngine(cluster, "shared"))) as flow:
         assert flow.infer(1).data == 2
     for _ in range(3):  # at any moment
-        with Flow(placed(text_of(), RayEngine(cluster, "shared"))) as flow:
+        with Flow(place_nodes(text_of(), RayEngine(cluster, "shared"))) as flow:
             assert flow.infer(1).data == 2
     see_none(cluster)
 
@@ -294,14 +294,14 @@ def test_who_connects_too_late_to_an_actor_of_its_own_has_another_one(
     cluster, soon_alone, monkeypatch
 ):
     maker = RayEngine(cluster, "shared").replica(PlacementConfig("far"), [PART], 0)
-    connected, ended = maker._channels_to, []
+    connect_all, ended = maker._channels_to, []
 
     def connect_late(door):
         if not ended:  # as if no user connects within `_ALONE` seconds
             maker._actor.kill()
             ended.append(door.process)
             wait_until_ended([door.process])  # Ray reports the death a little earlier
-        return connected(door)
+        return connect_all(door)
 
     monkeypatch.setattr(maker, "_channels_to", connect_late)
     maker.start(60.0)
@@ -333,11 +333,11 @@ def test_shared_actors_are_those_of_the_same_graph_wherever_its_archive_lies(tmp
 def test_actors_of_one_name_run_what_they_are_asked_for(cluster, soon_alone):
     other = text_of().replace("units:risky", "units:odd")
     one, another = RayEngine(cluster, "shared"), RayEngine(cluster, "shared")
-    with Flow(placed(text_of(), one)) as first, Flow(placed(other, another)) as second:
+    with Flow(place_nodes(text_of(), one)) as first, Flow(place_nodes(other, another)) as second:
         assert (first.infer(3).data, second.infer(3).data) == (6, 3)
     see_none(cluster)
     engine = RayEngine(cluster)
-    with Flow(placed(text_of(), engine)) as first, Flow(placed(other, engine)) as second:
+    with Flow(place_nodes(text_of(), engine)) as first, Flow(place_nodes(other, engine)) as second:
         assert (first.infer(3).data, second.infer(3).data) == (6, 3)
 
 
@@ -345,7 +345,7 @@ def test_only_the_row_that_cannot_be_sent_or_read_is_in_error_and_no_actor_is_lo
     engine = RayEngine(cluster)
     text = text_of().replace("units:risky", "units:odd")
     odd = [units.Unsendable(), "unsendable", "unreadable"]
-    with Flow(placed(text, engine)) as flow:
+    with Flow(place_nodes(text, engine)) as flow:
         found = [answer for _, answer in flow.map([1, *odd, 2], errors="return")]
         assert figures_of(engine)["far"].lost == 0
     assert [found[0].data, found[-1].data] == [1, 2]
@@ -355,7 +355,7 @@ def test_only_the_row_that_cannot_be_sent_or_read_is_in_error_and_no_actor_is_lo
 
 def test_arrays_inside_others_are_ours_to_write(cluster):
     text = text_of().replace("units:risky", "units:odd")
-    with Flow(placed(text, RayEngine(cluster))) as flow:
+    with Flow(place_nodes(text, RayEngine(cluster))) as flow:
         found = flow.infer({"pixels": [np.zeros(200_000, np.uint8)]}).data
     found["pixels"][0][:] = 1
 
@@ -363,7 +363,7 @@ def test_arrays_inside_others_are_ours_to_write(cluster):
 def test_what_no_machine_has_is_named(cluster, monkeypatch):
     monkeypatch.setattr("modelflow.remote.ray.engine._PATIENCE", 0.0)
     with pytest.raises(FlowFailed) as caught:
-        Flow(placed(text_of(resources="CPU=64, tpu=1"), RayEngine(cluster))).start()
+        Flow(place_nodes(text_of(resources="CPU=64, tpu=1"), RayEngine(cluster))).start()
     text = str(caught.value)
     assert "it needs CPU=64, tpu=1 on one machine, and none has that" in text
     assert "127.0.0.3 (CPU=2, far=2" in text
@@ -373,7 +373,7 @@ def test_what_is_taken_is_named_behind_the_time_out(cluster):
     text = text_of(replicas="2", resources="far=2").replace("60_000", "3000")
     text = text.replace('"2"', '"3"')
     with pytest.raises(FlowFailed) as caught:
-        Flow(placed(text, RayEngine(cluster))).start()
+        Flow(place_nodes(text, RayEngine(cluster))).start()
     assert "it needs far=2, and was not ready within 3 s" in str(caught.value)
     assert cluster.actors() == []
 
@@ -392,12 +392,12 @@ def test_any_legal_placement_on_a_cluster_gives_what_one_machine_gives(
 
 def test_no_cluster_is_begun_in_silence(monkeypatch):
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    with pytest.raises(ConfigError, match=r"no cluster is named; give --address"), connected():
+    with pytest.raises(ConfigError, match=r"no cluster is named; give --address"), connect():
         pass
 
 
 def test_a_cluster_that_is_not_there_is_told_at_once():
-    with pytest.raises(ClusterError, match="cannot be reached"), connected("127.0.0.1:1"):
+    with pytest.raises(ClusterError, match="cannot be reached"), connect("127.0.0.1:1"):
         pass
 
 
@@ -410,7 +410,7 @@ def test_a_cluster_that_is_not_there_is_told_at_once():
     ],
 )
 def test_an_address_that_is_none_is_told(address, said):
-    with pytest.raises(ConfigError, match=said), connected(address):
+    with pytest.raises(ConfigError, match=said), connect(address):
         pass
 
 
@@ -496,7 +496,7 @@ def test_a_plan_says_what_crosses_and_a_status_what_is_there(machines, cluster, 
     planned = runner.invoke(cli, ["ray", "plan", str(graph)])
     assert planned.exit_code == 0, planned.output
     assert "far (1 replica): work" in planned.output
-    with Flow(placed(text_of(), RayEngine(cluster))):
+    with Flow(place_nodes(text_of(), RayEngine(cluster))):
         seen = runner.invoke(cli, ["ray", "status", "--address", machines.address])
     assert seen.exit_code == 0, seen.output
     assert "127.0.0.2 (CPU=2" in seen.output
@@ -505,7 +505,7 @@ def test_a_plan_says_what_crosses_and_a_status_what_is_there(machines, cluster, 
 
 def test_a_status_names_the_replicas_that_wait_for_room(machines, cluster):
     text = text_of(replicas="3", resources="far=2")  # and the resource is enough for two
-    flow = Flow(placed(text, RayEngine(cluster)))
+    flow = Flow(place_nodes(text, RayEngine(cluster)))
 
     def start():
         with contextlib.suppress(FlowFailed):
@@ -527,12 +527,12 @@ def test_a_status_names_the_replicas_that_wait_for_room(machines, cluster):
 def test_what_a_program_does_at_a_sigterm_is_its_own_when_it_has_connected(machines):
     program = """
 import signal, sys
-from modelflow.remote.ray import connected
+from modelflow.remote.ray import connect
 
 def finish(number, frame): ...
 
 signal.signal(signal.SIGTERM, finish)
-with connected(sys.argv[1]):
+with connect(sys.argv[1]):
     assert signal.getsignal(signal.SIGTERM) is finish, signal.getsignal(signal.SIGTERM)
 """
     done = subprocess.run(

@@ -18,7 +18,7 @@ from modelflow.errors import (
     ReplicaLostError,
     StreamClosed,
 )
-from modelflow.remote import ProcessEngine, placed
+from modelflow.remote import ProcessEngine, place_nodes
 from modelflow.remote.replica import Inquiry
 from modelflow.runtime.stats import GONE
 from modelflow.stream_io.request import Request, submit
@@ -58,7 +58,7 @@ def lines_of(path):
 def test_rows_come_back_in_order_from_a_process_of_their_own(tmp_path):
     notes = tmp_path / "notes"
     engine = ProcessEngine()
-    with Flow(placed(text_of(notes=notes), engine)) as flow:
+    with Flow(place_nodes(text_of(notes=notes), engine)) as flow:
         (process,) = processes_of(engine)
         assert process != os.getpid()
         found = [answer.data for _, answer in flow.map(range(100))]
@@ -85,7 +85,7 @@ def test_arrays_and_meta_cross_as_they_are():
     image = np.arange(27, dtype=np.uint8).reshape(3, 3, 3)
     with Flow(text) as flow:
         here = flow.infer(image)
-    with Flow(placed(text, ProcessEngine())) as flow:
+    with Flow(place_nodes(text, ProcessEngine())) as flow:
         there = flow.infer(image)
     np.testing.assert_array_equal(there.data, here.data)
     assert there.data.dtype == here.data.dtype
@@ -95,13 +95,13 @@ def test_arrays_and_meta_cross_as_they_are():
 def test_a_view_of_bytes_crosses_as_bytes_both_ways():
     graph = text_of().replace('risky"', 'tail"').replace(', notes=""', "")
     view = memoryview(b"a.b.c.d")[::2]
-    with Flow(placed(graph, ProcessEngine())) as flow:
+    with Flow(place_nodes(graph, ProcessEngine())) as flow:
         assert flow.infer(view).data == b"bcd"
 
 
 def test_replicas_that_are_not_needed_any_more_end_without_a_word(caplog):
     before = set(os.listdir("/proc/self/fd"))
-    with Flow(placed(text_of(replicas="2"), ProcessEngine())) as flow:
+    with Flow(place_nodes(text_of(replicas="2"), ProcessEngine())) as flow:
         assert [answer.data for _, answer in flow.map([1, 2, 3])] == [2, 4, 6]
         flow.stats()
     assert caplog.messages == []
@@ -111,7 +111,7 @@ def test_replicas_that_are_not_needed_any_more_end_without_a_word(caplog):
 def test_an_error_names_the_node_inside_as_here_and_the_others_pass():
     with Flow(text_of()) as flow:
         (here,) = [answer for _, answer in flow.map([-3], errors="return")]
-    with Flow(placed(text_of(), ProcessEngine())) as flow:
+    with Flow(place_nodes(text_of(), ProcessEngine())) as flow:
         found = [answer for _, answer in flow.map([1, -3, 3], errors="return")]
     assert [found[0].data, found[2].data] == [2, 6]
     error = found[1]
@@ -127,7 +127,7 @@ def test_an_error_names_the_node_inside_as_here_and_the_others_pass():
 @pytest.mark.parametrize("replicas", ["1", "2"])
 def test_a_killed_process_costs_no_row(replicas):
     engine = ProcessEngine()
-    with Flow(placed(text_of(replicas=replicas), engine)) as flow:
+    with Flow(place_nodes(text_of(replicas=replicas), engine)) as flow:
         found = []
         for _, answer in flow.map(range(600), in_flight=64):
             found.append(answer.data)
@@ -138,7 +138,7 @@ def test_a_killed_process_costs_no_row(replicas):
 
 
 def test_what_stands_behind_a_far_node_is_in_its_figures_also_when_replicas_are_lost():
-    flow = Flow(placed(text_of(replicas="2"), ProcessEngine()))
+    flow = Flow(place_nodes(text_of(replicas="2"), ProcessEngine()))
     with flow:
         assert len([*flow.map(range(50))]) == 50
         while len((found := flow.stats()["work"]).replicas) < 2:
@@ -163,7 +163,7 @@ def test_what_stands_behind_a_far_node_is_in_its_figures_also_when_replicas_are_
 def test_units_are_closed_at_the_end_there_as_here(tmp_path, is_drained):
     notes = tmp_path / "notes"
     graph = text_of(replicas="2", notes=notes).replace(":risky", ":closing")
-    flow = Flow(placed(graph, ProcessEngine())).start()
+    flow = Flow(place_nodes(graph, ProcessEngine())).start()
     assert [answer.data for _, answer in flow.map(range(5))] == [*range(5)]
     flow.stop(drain=is_drained)
     assert lines_of(notes) == [1, 1]
@@ -171,7 +171,7 @@ def test_units_are_closed_at_the_end_there_as_here(tmp_path, is_drained):
 
 def test_who_looks_waits_for_no_process_that_hangs():
     engine = ProcessEngine()
-    with Flow(placed(text_of(), engine)) as flow:
+    with Flow(place_nodes(text_of(), engine)) as flow:
         assert flow.infer(1).data == 2
         (process,) = processes_of(engine)
         before = flow.stats()["work"].inside["work"].buffers
@@ -188,7 +188,7 @@ def test_who_looks_waits_for_no_process_that_hangs():
 
 def test_a_row_that_kills_its_process_is_an_error_after_three_and_blames_no_other(caplog):
     rows = [*range(20), -1, *range(20, 47)]
-    with Flow(placed(text_of(), ProcessEngine())) as flow:
+    with Flow(place_nodes(text_of(), ProcessEngine())) as flow:
         assert flow.stats()["work"].figures["replicas"] == {"ready": 1, "starting": 0, "lost": 0}
         found = [answer for _, answer in flow.map(rows, errors="return", in_flight=48)]
         figures = flow.stats()["work"].figures["replicas"]
@@ -208,7 +208,7 @@ def test_a_row_that_kills_its_process_is_an_error_after_three_and_blames_no_othe
 
 def test_a_process_that_hangs_counts_as_lost_behind_the_time_out():
     engine = ProcessEngine()
-    with Flow(placed(text_of(replicas="2", timeout=500, retries=1), engine)) as flow:
+    with Flow(place_nodes(text_of(replicas="2", timeout=500, retries=1), engine)) as flow:
         rows = [1, 2, -2, 3, 4]
         found = [answer for _, answer in flow.map(rows, errors="return")]
     assert [answer.data for answer in found if not isinstance(answer, Exception)] == [2, 4, 6, 8]
@@ -218,7 +218,7 @@ def test_a_process_that_hangs_counts_as_lost_behind_the_time_out():
 def test_without_retries_no_row_is_worked_on_twice(tmp_path):
     notes = tmp_path / "notes"
     rows = [*range(30), -1, *range(30, 60)]
-    with Flow(placed(text_of(retries=0, notes=notes), ProcessEngine())) as flow:
+    with Flow(place_nodes(text_of(retries=0, notes=notes), ProcessEngine())) as flow:
         found = [answer for _, answer in flow.map(rows, errors="return", in_flight=8)]
     seen = lines_of(notes)
     assert len(seen) == len(set(seen))
@@ -233,8 +233,8 @@ def test_without_retries_no_row_is_worked_on_twice(tmp_path):
 
 def test_flows_with_one_engine_share_the_replicas_and_end_them_together():
     engine = ProcessEngine()
-    with Flow(placed(text_of(), engine)) as one:
-        with Flow(placed(text_of(), engine)) as other:
+    with Flow(place_nodes(text_of(), engine)) as one:
+        with Flow(place_nodes(text_of(), engine)) as other:
             (process,) = processes_of(engine)
             assert one.infer(1).data == other.infer(1).data == 2
         assert processes_of(engine) == [process]
@@ -245,14 +245,14 @@ def test_flows_with_one_engine_share_the_replicas_and_end_them_together():
 def test_a_unit_that_does_not_open_there_is_told_here():
     text = text_of().replace("tests.remote.units:risky", "inference_missing")
     with pytest.raises(Exception, match="inference_missing"):
-        placed(text, ProcessEngine())
+        place_nodes(text, ProcessEngine())
 
     class Sending(ProcessEngine):
         def replica(self, placement, parts, number):
             return super().replica(placement, ["no part"], number)  # type: ignore[list-item]
 
     engine = Sending()
-    flow = Flow(placed(text_of(), engine))
+    flow = Flow(place_nodes(text_of(), engine))
     with pytest.raises(FlowFailed) as caught:
         flow.start()
     assert "placement 'far': no replica: AttributeError" in str(caught.value)
@@ -262,7 +262,7 @@ def test_a_unit_that_does_not_open_there_is_told_here():
 def test_a_stop_without_draining_does_not_wait_for_a_process_that_hangs(tmp_path):
     notes = tmp_path / "notes"
     os.mkfifo(notes)
-    flow = Flow(placed(text_of(notes=notes), ProcessEngine())).start()
+    flow = Flow(place_nodes(text_of(notes=notes), ProcessEngine())).start()
     request = Request({"input": [-2]}, lambda _: None)
     submit(flow.scheduler, [request])
     with notes.open() as told:  # as soon as the unit is called
@@ -276,7 +276,7 @@ def test_a_unit_given_in_code_is_sent_where_that_can_be():
     from tests.remote.units import risky
 
     text = text_of().replace("tests.remote.units:risky", "risky")
-    with Flow(placed(text, ProcessEngine(), units=[risky])) as flow:
+    with Flow(place_nodes(text, ProcessEngine(), units=[risky])) as flow:
         assert flow.infer(4).data == 8
 
 
@@ -286,19 +286,19 @@ def test_a_unit_that_is_made_inside_a_function_is_sent_as_it_is():
         return factor * number
 
     text = text_of().replace("tests.remote.units:risky", "times")
-    with Flow(placed(text, ProcessEngine(), units=[times])) as flow:
+    with Flow(place_nodes(text, ProcessEngine(), units=[times])) as flow:
         assert flow.infer(4).data == 12
 
 
 def test_what_is_placed_nowhere_is_told():
     with pytest.raises(PlanError, match=r"no node is placed.*\(there: far\)"):
-        placed(text_of().replace(", placement=far", ""), ProcessEngine())
+        place_nodes(text_of().replace(", placement=far", ""), ProcessEngine())
 
 
 def flow_of(unit, engine=None, **terms):
     """Returns a flow whose only node runs elsewhere."""
     text = text_of(**terms).replace("tests.remote.units:risky", f"tests.remote.units:{unit}")
-    return Flow(placed(text.replace(', notes=""', ""), engine or ProcessEngine()))
+    return Flow(place_nodes(text.replace(', notes=""', ""), engine or ProcessEngine()))
 
 
 def test_only_the_row_that_cannot_be_sent_or_read_is_in_error_and_nothing_is_lost():
@@ -352,7 +352,7 @@ def test_a_row_that_takes_longer_than_a_silence_may_runs_once(tmp_path, monkeypa
     monkeypatch.setattr("modelflow.remote.channel_replica._SILENCE", 2.0)
     notes = tmp_path / "notes"
     text = text_of(notes=notes).replace("timeout_ms = 60000", "")
-    with Flow(placed(text, ProcessEngine())) as flow:
+    with Flow(place_nodes(text, ProcessEngine())) as flow:
         assert flow.infer(-5).data == -10
     assert lines_of(notes) == [-5]
 
@@ -360,7 +360,7 @@ def test_a_row_that_takes_longer_than_a_silence_may_runs_once(tmp_path, monkeypa
 def test_one_that_gives_no_sign_of_life_is_lost_where_no_time_out_is_set(monkeypatch):
     monkeypatch.setattr("modelflow.remote.channel_replica._SILENCE", 2.0)
     text = text_of(replicas="2", retries=1).replace("timeout_ms = 60000", "")
-    with Flow(placed(text, ProcessEngine())) as flow:
+    with Flow(place_nodes(text, ProcessEngine())) as flow:
         found = [answer for _, answer in flow.map([1, -2, 3], errors="return")]
     assert [answer.data for answer in found if not isinstance(answer, Exception)] == [2, 6]
     assert "has given no sign of life for 2 s" in str(found[1])
@@ -406,7 +406,7 @@ def test_two_parts_of_one_placement_end_at_once_though_one_hangs(tmp_path):
         input -> a -> here -> b -> output
     }}'''
     """
-    flow = Flow(placed(text, ProcessEngine())).start()
+    flow = Flow(place_nodes(text, ProcessEngine())).start()
     request = Request({"input": [-2]}, lambda _: None)
     submit(flow.scheduler, [request])
     with notes.open() as told:
@@ -420,7 +420,7 @@ def test_a_file_in_the_current_folder_is_no_module_of_its_process(tmp_path, monk
     (tmp_path / "queue.py").write_text("raise RuntimeError('is no library')\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(filter(None, sys.path)))
-    with Flow(placed(text_of(), ProcessEngine())) as flow:
+    with Flow(place_nodes(text_of(), ProcessEngine())) as flow:
         assert flow.infer(2).data == 4
 
 
@@ -433,7 +433,7 @@ INDEPENDENT = """digraph {
 
 def test_inputs_that_have_nothing_to_do_with_one_another_are_not_paired():
     terms = PlacementConfig("each")
-    with Flow(placed(INDEPENDENT, ProcessEngine(), default=terms)) as flow:
+    with Flow(place_nodes(INDEPENDENT, ProcessEngine(), default=terms)) as flow:
         assert {"one", "other"} <= {*flow.graph.nodes}
         stream = flow.create_stream_io()
         for value in (1, 2, 3):
@@ -455,7 +455,7 @@ COUNTING = """digraph {
 
 def test_what_needs_items_in_order_stays_here_and_the_rest_is_placed():
     default = PlacementConfig("each", (2, 2))
-    with Flow(placed(COUNTING, ProcessEngine(), default=default)) as flow:
+    with Flow(place_nodes(COUNTING, ProcessEngine(), default=default)) as flow:
         specs = {node.name: node.spec.name for node in flow.graph.nodes.values() if node.spec}
         assert specs == {"work": "remote", "count": "count"}
         stream = flow.create_stream_io()
@@ -467,7 +467,7 @@ def test_what_needs_items_in_order_stays_here_and_the_rest_is_placed():
 
 def test_a_graph_of_which_nothing_can_be_elsewhere_runs_here():
     text = COUNTING.replace(":odd", ":count")
-    with Flow(placed(text, ProcessEngine(), default=PlacementConfig("each"))) as flow:
+    with Flow(place_nodes(text, ProcessEngine(), default=PlacementConfig("each"))) as flow:
         assert "remote" not in {node.spec.name for node in flow.graph.nodes.values() if node.spec}
 
 
@@ -487,7 +487,7 @@ def test_a_report_that_nobody_takes_keeps_no_unit_from_being_closed(tmp_path):
     graphconf = """digraph {{ input [type=input]; output [type=output]; {nodes}; {edges} }}"""
     '''
     engine = ProcessEngine()
-    with Flow(placed(text, engine)) as flow:
+    with Flow(place_nodes(text, engine)) as flow:
         assert flow.infer(1).data == 1
         (pool,) = engine._pools
         (slot,) = pool._slots.values()

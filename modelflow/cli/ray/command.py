@@ -142,7 +142,7 @@ class _PlacedChoice(GraphChoice):
         """Returns the graph for this process, with proxies for the placed nodes; see
         `GraphChoice.read`.
         """
-        from modelflow.remote import nodes_in_order, placed
+        from modelflow.remote import nodes_in_order, place_nodes
 
         graph = super().read(changes, check_devices=False)
         if any(node.settings.placement for node in graph.nodes.values()):
@@ -150,8 +150,8 @@ class _PlacedChoice(GraphChoice):
                 told = ", ".join(self.given)
                 verb = "does" if len(self.given) == 1 else "do"
                 self._note(f"{told} {verb} nothing: the graph places nodes, as [placement] says")
-            return placed(graph, self.engine)
-        front = placed(graph, self.engine, default=self.placement)
+            return place_nodes(graph, self.engine)
+        front = place_nodes(graph, self.engine, default=self.placement)
         here = [
             name
             for name, node in graph.nodes.items()
@@ -196,9 +196,9 @@ def ray_run(context: click.Context, /, address: str | None, **options: Any) -> i
     ]
     if not choice.is_quiet:
         tell_environment(choice.environment)
-    from modelflow.remote.ray import RayEngine, connected
+    from modelflow.remote.ray import RayEngine, connect
 
-    with connected(address) as cluster:
+    with connect(address) as cluster:
         choice.engine = RayEngine(cluster)
         return run_graph(context, choice, **options)
 
@@ -211,9 +211,9 @@ def status(address: str | None) -> int:
     \b
     modelflow ray status --address auto
     """
-    from modelflow.remote.ray import connected
+    from modelflow.remote.ray import connect
 
-    with connected(address) as cluster:
+    with connect(address) as cluster:
         for machine in sorted(cluster.machines(), key=lambda machine: machine.address):
             click.echo(str(machine))
         click.echo(f"free: {cluster.free_text()}")

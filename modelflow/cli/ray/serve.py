@@ -63,7 +63,7 @@ def ray_serve(words: Sequence[str], address: str | None, replicas: str, **option
     modelflow ray serve app.mfz --address auto --replicas 2..8 --http machine:8501
     """
     from modelflow.config.placement import PlacementConfig
-    from modelflow.remote.ray import connected
+    from modelflow.remote.ray import connect
     from modelflow.remote.ray.host_servers import HostServers
     from modelflow.remote.ray.served import RayServed
     from modelflow.remote.ray.servers import Servers
@@ -81,7 +81,7 @@ def ray_serve(words: Sequence[str], address: str | None, replicas: str, **option
     placement = PlacementConfig("server", (least, most), resources, start_timeout=patience)
     name = uuid.uuid4().hex[:12]
     _send_files(words, given, name)  # reports mistakes before the cluster is used
-    with connected(address) as cluster:
+    with connect(address) as cluster:
         apart = HostServers(cluster, placement) if _has_port(words, given) else None
         send = partial(_send_files, words, given, name)
         servers = Servers(

@@ -95,9 +95,9 @@ def place_config(
 
         yield replace(config, settings=replace(config.settings, engine=ProcessEngine))
         return
-    from modelflow.remote.ray import RayEngine, connected
+    from modelflow.remote.ray import RayEngine, connect
 
-    with connected(on) as cluster:
+    with connect(on) as cluster:
         settings = replace(config.settings, engine=lambda: RayEngine(cluster, share))
         yield replace(config, settings=settings)
 

@@ -38,12 +38,12 @@ class ImageBatch(Pixels):
         return [Image(row, self.pix_fmt, self.layout).to_buffer() for row in self.data.unbind(0)]
 
 
-def cropped(batch: ImageBatch, x: int, y: int, width: int, height: int) -> ImageBatch:
+def crop_images(batch: ImageBatch, x: int, y: int, width: int, height: int) -> ImageBatch:
     """Returns a region of each image. A view would keep the whole images in memory."""
     return batch.with_nchw(batch.nchw[:, :, y : y + height, x : x + width].clone())
 
 
-def padded(
+def pad_images(
     batch: ImageBatch, x: int, y: int, width: int, height: int, colour: Sequence[int]
 ) -> ImageBatch:
     """Returns larger images of one colour (a value per channel) with the images at (x, y)."""
@@ -57,7 +57,7 @@ def padded(
     return batch.with_nchw(nchw)
 
 
-def turned(batch: ImageBatch, angle: int) -> ImageBatch:
+def rotate_images(batch: ImageBatch, angle: int) -> ImageBatch:
     """Returns the images turned clockwise by 0, 90, 180 or 270 degrees."""
     if not angle:
         return batch

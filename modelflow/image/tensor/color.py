@@ -21,7 +21,7 @@ _TO_YUV = (
 )
 
 
-def converted(batch: ImageBatch, pix_fmt: str, layout: str | None = None) -> ImageBatch:
+def convert_images(batch: ImageBatch, pix_fmt: str, layout: str | None = None) -> ImageBatch:
     """Returns images in another pixel format and layout, or ``batch`` if nothing changes.
 
     The arguments are those of `modelflow.image.convert_color`.

@@ -88,13 +88,13 @@ def emit_scaled(ctx: Context, scale: ChannelScale) -> None:
         return (layout, tuple(data.shape), data.dtype), data
 
     def work(key: Any, items: list[Any]) -> Sequence[Any]:
-        rows: Sequence[Any] = scaled(stack_tensors(items), key[0], scale).unbind(0)
+        rows: Sequence[Any] = scale_images(stack_tensors(items), key[0], scale).unbind(0)
         return rows
 
     ctx.emit(by_groups(ctx.input(), read, work))
 
 
-def scaled(data: Any, layout: str, scale: ChannelScale) -> Any:
+def scale_images(data: Any, layout: str, scale: ChannelScale) -> Any:
     """Returns scaled data: float32, equal bit by bit to `ChannelScale.apply`.
 
     Args:

@@ -26,7 +26,7 @@ _MODES = {
 _NEAREST = ("inter_nearest", "inter_nearest_exact")
 
 
-def resized(
+def resize_images(
     batch: ImageBatch,
     width: int,
     height: int,

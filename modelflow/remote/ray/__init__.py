@@ -8,8 +8,8 @@ another version of modelflow then answers with one clear line (``actor_loader.py
 imports Ray.
 """
 
-from modelflow.remote.ray.cluster import Cluster, connected
+from modelflow.remote.ray.cluster import Cluster, connect
 from modelflow.remote.ray.data import FlowActor
 from modelflow.remote.ray.engine import RayEngine
 
-__all__ = ["Cluster", "FlowActor", "RayEngine", "connected"]
+__all__ = ["Cluster", "FlowActor", "RayEngine", "connect"]

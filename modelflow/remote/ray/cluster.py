@@ -277,7 +277,7 @@ def check_address(address: str | None = None) -> str:
     """Checks and returns the address of a cluster; does not connect.
 
     Args:
-        address: The address, as for `connected`.
+        address: The address, as for `connect`.
 
     Raises:
         ConfigError: The address has no valid form, or no address is given.
@@ -303,7 +303,7 @@ def check_address(address: str | None = None) -> str:
 
 
 @contextlib.contextmanager
-def connected(address: str | None = None) -> Iterator[Cluster]:
+def connect(address: str | None = None) -> Iterator[Cluster]:
     """Connects this process to a running cluster, until the end of the ``with`` block.
 
     Args:

@@ -122,9 +122,9 @@ def _flow(config: FlowConfig, settings: "ModelSettings") -> Flow:
     overrides, args = settings.overrides, settings.args
     if settings.engine is None or not any(_find_placements(config, settings)):
         return Flow(config, overrides=overrides, args=args)
-    from modelflow.remote import placed
+    from modelflow.remote import place_nodes
 
-    return Flow(placed(config, settings.engine(), overrides=overrides, args=args))
+    return Flow(place_nodes(config, settings.engine(), overrides=overrides, args=args))
 
 
 def _find_placements(config: FlowConfig, settings: "ModelSettings") -> Iterator[str]:

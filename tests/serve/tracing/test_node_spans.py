@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
 
 import modelflow
-from modelflow.remote import ProcessEngine, placed
+from modelflow.remote import ProcessEngine, place_nodes
 from modelflow.runtime.scheduler import Scheduler
 from modelflow.serve.server import ServeOptions, Server
 from modelflow.unit import function
@@ -324,7 +324,7 @@ graphconf = '''digraph {
 
 
 def test_nodes_that_are_elsewhere_have_spans_below_the_request_where_it_was_worked_on(spans):
-    flow = modelflow.Flow(placed(PLACED, ProcessEngine()))
+    flow = modelflow.Flow(place_nodes(PLACED, ProcessEngine()))
     with Server({"m": flow}, ServeOptions(http_port=0, tracing=spans.provider)) as server:
         assert ask(server, PREDICT, {"instances": [3]})[0] == 200
     (request,) = spans.requests
