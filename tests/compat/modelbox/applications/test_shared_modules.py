@@ -164,7 +164,7 @@ def results(path, texts):
 @pytest.mark.parametrize("order", [("assign", "report"), ("report", "assign")])
 def test_two_units_share_a_cache_in_a_module_beside_one_of_them(tmp_path, order):
     units = tmp_path / "flowunit"
-    # Each case has its own module name, because a process loads the `tracks` of a second application
+    # Each case has its own module name, because a process loads a second application's `tracks`
     # under another name.
     module = f"tracks_beside_{order[0]}"
     assign, report = (code.replace("tracks", module) for code in (ASSIGN, REPORT))
