@@ -24,7 +24,7 @@ import pytest
 
 # A survivor costs all its tests, so tests of other modules get at most this many seconds.
 _ENOUGH = 1.5
-# A mutant hangs if a test exceeds its usual time by this factor plus this many seconds.
+# A mutant hangs if a test takes longer than these seconds plus this multiple of its usual time.
 _PATIENCE, _TIMES = 2.0, 6.0
 # How a fork ends. Python's watchdog ends any process with 1.
 _SURVIVED, _HANGS, _KILLED = 0, 1, 3

@@ -37,8 +37,7 @@ MODES = {
 }
 """The attacked servers by their options; in the shared modes, bad models also end good models."""
 _PHASES = {"undisturbed": 10.0, "beside bad models": 20.0, "with deaths": 40.0}
-"""Seconds of each phase: no disturbance, then misbehaving foreign code, then also dying processes.
-"""
+"""Seconds of each phase: undisturbed, with bad foreign code, and with dying processes as well."""
 _RATE = 0.95
 _LATE = 0.2  # seconds beyond a deadline
 _DRAIN = 2.0

@@ -199,9 +199,7 @@ def test_a_program_beside_units_is_packed_and_what_it_imports_is_not_counted(
 ):
     units = project / "app" / "units" / "add"
     (units / "train.py").write_text("import pytest\n" + GUARD)
-    (units / "add.py").write_text(
-        ADD_PY + GUARD
-    )  # a unit's file is no program, so its imports count
+    (units / "add.py").write_text(ADD_PY + GUARD)  # no program: imports count
     (units / "beside.py").write_text("import idna\nONE = 1\n" + GUARD)  # nor is an import
     done = modelflow_here("pack", "project/app/graph.toml", "-o", "a.mfz")
     with zipfile.ZipFile(folder / "a.mfz") as archive:

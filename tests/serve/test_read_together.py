@@ -29,7 +29,7 @@ from tests.prometheus import samples_of
 from tests.serve.clients import TYPED, ask, send, served
 
 PREDICT = "/v1/models/m:predict"
-NUMBERS = st.floats(0, 1e3, width=32) | st.integers(0, 1000)  # below, an id is answered
+NUMBERS = st.floats(0, 1e3, width=32) | st.integers(0, 1000)  # an error below 0 has a random id
 ROWS = (st.integers(2, 2) | st.integers(1, 3)).flatmap(
     lambda length: st.lists(
         st.lists(NUMBERS, min_size=length, max_size=length), min_size=1, max_size=8

@@ -284,7 +284,7 @@ def test_a_unit_that_returns_stop_ends_the_flow(tmp_path):
     assert flow.wait(60_000, result)
     assert result == STOP
     assert flow.wait(0, result) == modelbox.Status.StatusCode.STATUS_SHUTDOWN
-    assert stream.recv("o") is None  # nobody hangs
+    assert stream.recv("o") is None  # no thread hangs
     assert flow.create_stream_io() is None
 
 

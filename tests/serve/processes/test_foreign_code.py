@@ -148,8 +148,7 @@ ISOLATED = {
     "replicas": ("good.dot", "bad.dot", "other.dot", "--isolate", "other", "--isolate", "good"),
     "workers": ("good.dot", "bad.dot", "other.dot", "--isolate", "other"),
 }
-"""The models with isolated processes, named by the graph or an option; with replicas, all models.
-"""
+"""The models with isolated processes, by their graph or an option; with replicas, all models."""
 
 
 @pytest.mark.parametrize("among", ISOLATED)
