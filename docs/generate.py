@@ -197,8 +197,8 @@ _MODULES = {
     "modelflow.remote.ray": "Ray clusters (`modelflow.remote.ray`)",
     "modelflow.remote": "Parts of a graph elsewhere (`modelflow.remote`)",
     "modelflow.runtime.stats": "Statistics, as `Flow.stats` returns them",
-    "modelflow.serve.options": "Servers (`modelflow.serve`)",
-    "modelflow.serve.server": "Servers (`modelflow.serve`)",
+    "modelflow.serve.options": "Options of servers (`modelflow.serve.options`)",
+    "modelflow.serve.server": "Servers (`modelflow.serve.server`)",
 }
 
 

@@ -75,12 +75,12 @@ class PythonPage:
         if start is not None and start.docstring:
             yield from self._docstring(start)
         fields = [
-            (f"{member.name}` (`{member.annotation}", self._text(member))
+            (member.name, _typed(member.annotation) + self._text(member))
             for member in self._members(found)
             if member.is_attribute and member.docstring
         ]
         if fields:
-            yield "Fields:\n"
+            yield "Properties:\n"
             yield _list(fields)
         for member in self._members(found):
             if member.is_function:
@@ -116,7 +116,9 @@ class PythonPage:
                     yield _list((part.name, _markdown(part.description)) for part in section.value)
                 case griffe.DocstringSectionKind.attributes:
                     yield "Fields:\n"
-                    yield _list((part.name, _markdown(part.description)) for part in section.value)
+                    yield _list(
+                        (_names(part), _markdown(part.description)) for part in section.value
+                    )
                 case griffe.DocstringSectionKind.returns | griffe.DocstringSectionKind.yields:
                     text = _flat(_markdown(" ".join(_returned(part) for part in section.value)))
                     yield f"Returns: {text}\n"
@@ -184,6 +186,15 @@ def _markdown(text: str) -> str:
 def _fence(block: re.Match[str]) -> str:
     code = re.sub(r"(?m)^    ", "", block[2]).strip("\n")
     return f"{block[1] + ':' if block[1] else ''}\n\n```text\n{code}\n```\n\n".lstrip("\n")
+
+
+def _names(part: griffe.DocstringAttribute) -> str:
+    # The parser takes the first of several names ("x, y: ...") for a name, the rest for its type.
+    return f"{part.name} {part.annotation}" if part.name.endswith(",") else part.name
+
+
+def _typed(annotation: object) -> str:
+    return f"`{annotation}`. " if annotation is not None else ""
 
 
 def _list(parts: Iterable[tuple[str, str]]) -> str:

@@ -101,7 +101,7 @@ class Buffer:
         """Returns the meta value of ``key``, or ``default``.
 
         For an image, ``width height channel width_stride height_stride`` are calculated from the
-        array. Values of the same keys in the meta are ignored. ``width_stride`` is in bytes,
+        array. Values of the same keys in the meta are ignored. ``width_stride`` is in elements,
         ``height_stride`` in rows of a plane.
         """
         if self._meta is None:

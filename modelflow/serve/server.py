@@ -53,7 +53,7 @@ class Server:
     A server runs in one process. ``modelflow serve --replicas N`` and ``--workers N`` run several
     processes with one server each. In a program::
 
-        with modelflow.serve.Server({"digits": "graphs/digits.toml"}) as server:
+        with Server({"digits": "graphs/digits.toml"}) as server:
             print(server.address)
     """
 
