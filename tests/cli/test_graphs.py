@@ -11,7 +11,7 @@ def test_every_ready_graph_is_listed_with_what_it_does(modelflow_here):
     names = [line.split()[0] for line in done.stdout.splitlines()]
     assert len(names) == len(list(ready_graphs().glob("*.toml")))
     assert "digits" in names
-    assert "Classifies handwritten digits and prints ten with" in done.stdout
+    assert "Classifies handwritten digits. Prints class and score" in done.stdout
 
 
 def test_programs_get_their_files_too(modelflow_here):
