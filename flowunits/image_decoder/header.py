@@ -119,7 +119,10 @@ def read_header(data: memoryview) -> Header:
         return Header(only_pillows, *size, is_for_pillow=True)
     hint = ""
     if head.startswith(_BASE64):
-        hint = '; this is base64 text: send {"b64": "..."} in JSON, or use the unit base64_decoder'
+        hint = (
+            "; this is base64 text: send the file itself to /v2/models/NAME/generate, or "
+            '{"b64": "..."} to :predict, or use the unit base64_decoder'
+        )
     raise ValueError(
         f"image_decoder: got {len(data)} bytes that begin with {head[:8]!r}; expected "
         f"{_FORMATS}{hint}"

@@ -178,6 +178,10 @@ class Registry:
             ]
             places.append("the built-in and installed units")
             message += f" (searched: {', '.join(places)})"
+        if Path(name).suffix:  # "net.onnx"
+            stem = Path(name).stem
+            message += f"; a model file needs a unit file: modelflow model {name} --toml "
+            message += f"units/{stem}/{stem}.toml"
         return UnknownFlowUnitError("; ".join([message, *self.absent, *self._missing()]))
 
     def _describe_searched(self, folder: str) -> str:

@@ -199,7 +199,7 @@ def test_where_no_replica_is_left_clients_are_told_to_come_again(folder):
         with pytest.raises(urllib.error.HTTPError) as caught:
             ask(address, "far")
         assert (caught.value.code, caught.value.headers["retry-after"]) == (503, "1")
-        assert b"node 'work': no replica is available; come again" in caught.value.read()
+        assert b"node 'work': no replica is available; try again" in caught.value.read()
         figures = urllib.request.urlopen(f"{address}/metrics").read().decode()
         assert 'node="work",replica="",unit="remote",version="1"} 1.0' in next(
             line for line in figures.splitlines() if "lost_replicas_total{" in line

@@ -100,7 +100,7 @@ class Models:
             which = f"Specific({name}, {number if label else version})"
         message = f"Servable not found for request: {which}"
         if entry.is_coming(number):
-            refuse(f"{message}; it is {State.LOADING}, come again", Code.UNAVAILABLE)
+            refuse(f"{message}; it is {State.LOADING}, try again", Code.UNAVAILABLE)
         raise Problem(message, Code.NOT_FOUND)
 
     def add(self, model: Model) -> None:
@@ -264,7 +264,7 @@ class Models:
         entry = self._entries.get(name)
         if entry is None or not entry.statuses:
             if entry is not None and entry.is_coming(None):
-                refuse(f"model {name} is {State.LOADING}; come again", Code.UNAVAILABLE)
+                refuse(f"model {name} is {State.LOADING}; try again", Code.UNAVAILABLE)
             refuse(f"Could not find any versions of model {name}", Code.NOT_FOUND)
         return entry
 

@@ -261,7 +261,7 @@ class Repository:
         if self._is_ending:
             raise _ending()
         if self._loop_queue is None:
-            refuse("the server begins; come again", Code.UNAVAILABLE)
+            refuse("the server starts; try again", Code.UNAVAILABLE)
 
     # -- wanted versions ------------------------------------------------------------------------
 

@@ -179,15 +179,14 @@ class Admission:
         if deadline is not None and (wait := self._late(deadline)) is not None:
             raise self._refusal(
                 f"model {self._name!r} would answer in about {wait:.3g} s, and the client waits "
-                f"{deadline:.3g} s; come again",
+                f"{deadline:.3g} s; try again",
                 "would_miss_deadline",
                 wait - deadline,
             )
 
     def _full(self) -> OverloadedError:
         text = (
-            f"model {self._name!r} has {self.most} requests under way, as many as it may; "
-            "come again"
+            f"model {self._name!r} has {self.most} requests under way, as many as it may; try again"
         )
         wait = self.expected_wait
         seconds = 1.0 if wait is None else wait / self.most

@@ -95,7 +95,7 @@ def _describe(error: ModelflowError, item: int | None) -> Problem | None:
             text, code = "the server is being stopped", Code.UNAVAILABLE
         case NoReplicaError():
             at_node = f"node {error.node!r}: " if isinstance(error, FlowUnitError) else ""
-            text, code = f"{at_node}no replica is available; come again", Code.UNAVAILABLE
+            text, code = f"{at_node}no replica is available; try again", Code.UNAVAILABLE
         case _ if isinstance(error, FlowUnitError):
             if not error.is_refusal:
                 return None

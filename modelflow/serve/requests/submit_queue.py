@@ -114,7 +114,7 @@ class SubmitQueue:
 
     def _give_up(self) -> None:
         """Refuses all waiting requests, because the flow has ended."""
-        problem = Problem("the model has ended; come again", Code.UNAVAILABLE)
+        problem = Problem("the model has ended; try again", Code.UNAVAILABLE)
         waiting, self._waiting = self._waiting, deque()
         for one in waiting:
             if not isinstance(one, InferCall):

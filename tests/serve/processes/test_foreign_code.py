@@ -205,7 +205,7 @@ def test_replicas_that_are_killed_from_outside_blame_no_model(tmp_path):
             replica_group.wait_for("another takes its place", count=count)
         assert replica_group.ask("/livez")[0] == 200
         status, found = ask(replica_group, "m", "yes")
-        assert status in (0, 200) or found["error"].endswith("come again")
+        assert status in (0, 200) or found["error"].endswith("try again")
         assert ask_until(replica_group, 200, "m", "yes") == YES[1]
         assert "out of service" not in "".join(replica_group.said)
         assert replica_group.end(signal.SIGTERM) == 143

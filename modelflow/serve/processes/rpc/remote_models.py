@@ -152,7 +152,7 @@ class RemoteModelSource:
         if self._own is not None:
             return self._own.unready()
         if not self._remote_models[0].is_there:
-            return "the process that runs the models has not begun; come again"
+            return "the process that runs the models has not begun; try again"
         found = self.models.unready().items()
         return "; ".join(f"model {name!r}: {reason}" for name, reason in found)
 

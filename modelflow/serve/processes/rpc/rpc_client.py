@@ -114,5 +114,5 @@ def _read(value: Any, read: Callable[[Value], Any]) -> Any:
 
 
 def _process_gone() -> Problem:
-    message = "the process that runs the models has ended, and another takes its place; come again"
+    message = "the process that runs the models has ended, and another takes its place; try again"
     return Problem(message, Code.UNAVAILABLE)

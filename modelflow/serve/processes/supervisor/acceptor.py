@@ -25,7 +25,7 @@ _LAST_SECONDS = 2.0
 _LONGEST_HEAD = 64 << 10
 _MOST = 1000
 _LIVE = ("/livez", "/v2/health/live")
-_ERROR = b'{"error":"no process serves now, another takes its place; come again"}'
+_ERROR = b'{"error":"no process serves now, another takes its place; try again"}'
 
 
 class UnavailableResponder:

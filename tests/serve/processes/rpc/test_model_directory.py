@@ -69,7 +69,7 @@ def test_a_worker_has_the_model_as_it_is(flow):
         assert remote_models.find("m") is remote
         assert remote_models.statuses("m") == models.statuses("m")
         remote_models.lose(0)
-        with pytest.raises(Problem, match="come again"):
+        with pytest.raises(Problem, match="try again"):
             remote_models.find("m")
 
     on_a_loop(flow, scene)

@@ -75,7 +75,7 @@ def test_the_server_lives(address, method, path):
 def test_all_else_is_refused_for_now(address, method, path, body):
     status, after, text = ask(address, method, path, body)
     assert (status, after) == (503, "1")
-    assert json.loads(text)["error"].endswith("come again")
+    assert json.loads(text)["error"].endswith("try again")
 
 
 def test_what_is_no_request_is_answered_too(address):
