@@ -1,5 +1,6 @@
 """Writes the reference pages from docstrings and options: ``python docs/generate.py``."""
 
+import functools
 import importlib
 import re
 from collections.abc import Iterator, Sequence
@@ -154,31 +155,52 @@ def inference() -> Iterator[str]:
 
 
 def python() -> Iterator[str]:
-    """Yields the page of the public Python names."""
+    """Yields the index of the public Python names."""
     yield "# Python\n"
     yield NOTE
-    page = PythonPage()
-    named: set[str] = set()
-    sections = []
-    for title, module, names in _public_names():
-        fresh = [name for name in names if _home(module, name) not in named]
-        named |= {_home(module, name) for name in fresh}
-        if fresh:
-            sections.append((title, module, fresh))
-    for title, module, names in sections:
+    yield "The public names, by module. Each links to its signature, arguments and errors.\n"
+    page = _python_page()
+    for title, module, names in _sections():
         yield f"## {title}\n"
+        file = f"{_page_name(module)}.md"
         rows = [
             (
-                f"[`{name}`](#{_anchor(page.heading(_home(module, name), name))})",
+                f"[`{name}`]({file}#{_anchor(page.heading(_home(module, name), name))})",
                 page.summary(_home(module, name)),
             )
             for name in names
         ]
         yield _rows(("name", "meaning"), rows)
-    for _, module, names in sections:
-        for name in names:
-            source = "modelflow" if name in modelflow.__all__ else module
-            yield from page.describe(_home(module, name), source, name)
+
+
+def _python_module(title: str, module: str, names: Sequence[str]) -> Iterator[str]:
+    """Yields the page of the names of a module."""
+    yield f"# {title}\n"
+    yield NOTE
+    yield "All names are in the [index](python.md).\n"
+    page = _python_page()
+    for name in names:
+        source = "modelflow" if name in modelflow.__all__ else module
+        yield from page.describe(_home(module, name), source, name)
+
+
+@functools.cache
+def _python_page() -> PythonPage:
+    return PythonPage()  # reads all sources of the package
+
+
+def _page_name(module: str) -> str:
+    return f"python-{module.removeprefix('modelflow.').replace('.', '-')}"
+
+
+def _sections() -> Iterator[tuple[str, str, Sequence[str]]]:
+    """Yields title, module and names of each page, with every name once."""
+    named: set[str] = set()
+    for title, module, names in _public_names():
+        fresh = [name for name in names if _home(module, name) not in named]
+        named |= {_home(module, name) for name in fresh}
+        if fresh:
+            yield title, module, fresh
 
 
 def _anchor(heading: str) -> str:
@@ -295,9 +317,12 @@ PAGES = {
 
 def pages() -> dict[Path, str]:
     """Returns the text of every generated page."""
+    texts = {name: page() for name, page in PAGES.items()}
+    for title, module, names in _sections():
+        texts[_page_name(module)] = _python_module(title, module, names)
     return {
-        HERE / "reference" / f"{name}.md": "\n".join(page()).rstrip() + "\n"
-        for name, page in PAGES.items()
+        HERE / "reference" / f"{name}.md": "\n".join(text).rstrip() + "\n"
+        for name, text in texts.items()
     }
 
 

@@ -31,7 +31,7 @@ class PythonPage:
             path: The name with its module: ``modelflow.flow.flow.Flow``.
         """
         text = " ".join(self._text(self._find(path)).split("\n\n")[0].split())
-        return re.split(r"(?<=[.:])\s", text)[0]
+        return re.split(r"(?<=\.)\s", text)[0]
 
     def heading(self, path: str, name: str) -> str:
         """Returns the heading of a name, which no other name has.
@@ -50,7 +50,7 @@ class PythonPage:
             name: The name there.
         """
         found = self._find(path)
-        yield f"### {self.heading(path, name)}\n"
+        yield f"## {self.heading(path, name)}\n"
         yield f"```python\nfrom {module} import {name}\n```\n"
         if found.is_class:
             yield from self._describe_class(found, name)
@@ -84,7 +84,7 @@ class PythonPage:
             yield _list(fields)
         for member in self._members(found):
             if member.is_function:
-                yield f"#### {name}.{member.name}\n"
+                yield f"### {name}.{member.name}\n"
                 yield from self._describe_callable(member, f"{name}.{member.name}")
 
     def _describe_callable(self, found: griffe.Object, name: str) -> Iterator[str]:

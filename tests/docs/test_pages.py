@@ -14,14 +14,11 @@ from tests.console import run_session, sessions
 from tests.in_process import run_here, run_script
 
 ROOT = Path(__file__).resolve().parents[2]
-# These blocks show calls, not programs.
-GENERATED = {
-    f"{name}.md"
-    for name in ("command-line", "exit-codes", "graph-file", "inference", "python", "units")
-}
+# The blocks of these pages show calls, not programs.
+GENERATED = ("command-line", "exit-codes", "graph-file", "inference", "python", "units")
 PAGES = [
     ROOT / "README.md",
-    *sorted(path for path in (ROOT / "docs").rglob("*.md") if path.name not in GENERATED),
+    *sorted(path for path in (ROOT / "docs").rglob("*.md") if not path.name.startswith(GENERATED)),
 ]
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"# file: (\S+\.(?:toml|py|yaml|json))\n")
