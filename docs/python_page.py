@@ -58,13 +58,12 @@ class PythonPage:
             yield from self._describe_callable(found, name)
 
     def _find(self, path: str) -> griffe.Object:
-        found = self._package[path.removeprefix("modelflow.")]
-        return found.final_target if found.is_alias else found
+        return _definition(self._package[path.removeprefix("modelflow.")])
 
     def _describe_class(self, found: griffe.Object, name: str) -> Iterator[str]:
-        start = found.all_members.get("__init__")
-        if start is not None and start.is_alias:
-            start = start.final_target
+        members = list(self._members(found))
+        own = found.all_members.get("__init__")
+        start = None if own is None else _definition(own)
         bases = [str(base) for base in getattr(found, "bases", ())]
         is_error = any(base.endswith(("Error", "Exception")) for base in bases)
         if is_error or name.endswith("Error"):
@@ -72,17 +71,17 @@ class PythonPage:
         elif start is not None and "\nAttributes:" not in self._text(found):  # not a result
             yield _signature(name, start)
         yield from self._docstring(found)
-        if start is not None and start.docstring:
+        if start is not None:
             yield from self._docstring(start)
         fields = [
             (member.name, _typed(member.annotation) + self._text(member))
-            for member in self._members(found)
-            if member.is_attribute and member.docstring
+            for member in members
+            if member.is_attribute
         ]
         if fields:
             yield "Properties:\n"
             yield _list(fields)
-        for member in self._members(found):
+        for member in members:
             if member.is_function:
                 yield f"### {name}.{member.name}\n"
                 yield from self._describe_callable(member, f"{name}.{member.name}")
@@ -98,9 +97,8 @@ class PythonPage:
         for name, member in found.all_members.items():
             if name.startswith("_") and name not in _PUBLIC_SPECIAL:
                 continue
-            own = member.final_target if member.is_alias else member
-            if own.docstring is not None:
-                yield own
+            if _definition(member).docstring is not None:
+                yield _definition(member)
 
     @staticmethod
     def _text(found: griffe.Object) -> str:
@@ -132,6 +130,10 @@ class PythonPage:
                     for kind, text in section.value:
                         is_code = kind is griffe.DocstringSectionKind.examples
                         yield f"```python\n{text}\n```\n" if is_code else _markdown(text) + "\n"
+
+
+def _definition(found: griffe.Object | griffe.Alias) -> griffe.Object:
+    return found.final_target if found.is_alias else found
 
 
 def _returned(part: griffe.DocstringReturn | griffe.DocstringYield) -> str:

@@ -51,7 +51,7 @@ class Mutant:
     Attributes:
         function: The changed function: ``modelflow.runtime.stages.outbox.Outbox.emit``.
         was, becomes: The lines that differ, without the lines around them. Line numbers, and
-        mutmut's own numbers, change with every edit of the file.
+            mutmut's own numbers, change with every edit of the file.
     """
 
     function: str

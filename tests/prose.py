@@ -17,7 +17,6 @@ ROOT = Path(__file__).resolve().parents[1]
 
 LONGEST_SENTENCE = 25
 LONGEST_FIRST_SENTENCE = 20
-LONGEST_CELL = 25
 
 # Words that take the place of a noun. ``one`` before a noun is a number.
 PRONOUNS = re.compile(
@@ -94,9 +93,10 @@ def read(path: Path) -> Iterator[Sentence]:
     if path.suffix == ".md":
         yield from _of_page(name, text)
     else:
-        yield from _of_docstrings(name, ast.parse(text))
+        tree = ast.parse(text)
+        yield from _of_docstrings(name, tree)
         yield from _of_comments(name, text)
-        yield from _of_messages(name, ast.parse(text))
+        yield from _of_messages(name, tree)
 
 
 def check(sentence: Sentence) -> Iterator[str]:
@@ -261,9 +261,10 @@ def _literals(tree: ast.Module, docstrings: set[int]) -> Iterator[tuple[str, int
     for node in formatted:
         values = (p.value if isinstance(p, ast.Constant) else "VALUE" for p in node.values)
         yield "".join(map(str, values)), node.lineno
+    others = docstrings | parts
     literals = [node for node in ast.walk(tree) if isinstance(node, ast.Constant)]
     for literal in literals:
-        if isinstance(literal.value, str) and id(literal) not in docstrings | parts:
+        if isinstance(literal.value, str) and id(literal) not in others:
             yield literal.value, literal.lineno
 
 
@@ -298,15 +299,19 @@ def _without_fences(lines: list[str]) -> Iterator[str]:
         yield "" if fence is not None else raw
 
 
+def is_generated(path: Path) -> bool:
+    """Tells whether ``docs/generate.py`` writes a page, from texts that are checked themselves."""
+    return path.suffix == ".md" and "<!-- Written by docs/generate.py" in path.read_text("utf-8")
+
+
 def files(names: Iterable[str]) -> Iterator[Path]:
-    """Yields the Python files and pages at paths of the project."""
+    """Yields the Python files and pages at paths of the project, except for generated pages."""
     for name in names:
         path = (ROOT / name).resolve()
-        if path.is_dir():
-            found = (*path.rglob("*.py"), *path.rglob("*.md"))
-            yield from sorted(one for one in found if "node_modules" not in one.parts)
-        else:
-            yield path
+        found = (*path.rglob("*.py"), *path.rglob("*.md")) if path.is_dir() else (path,)
+        for file in sorted(found):
+            if "node_modules" not in file.parts and not is_generated(file):
+                yield file
 
 
 def main(names: list[str]) -> int:

@@ -37,8 +37,8 @@ class Registry:
 
     A faulty unit does not affect the others. A repeated name, a unit of an unsupported type, and an
     installed package whose import fails become errors when they are looked up. They are also
-    sentences of `problems`. Errors at once are
-    only an unreadable file, and a name repeated among the given units.
+    sentences of `problems`. Only an unreadable file, and a name repeated among the given units, are
+    errors at once.
 
     Attributes:
         broken: Installed package -> the exception of its import, for the packages loaded so far.

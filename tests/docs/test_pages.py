@@ -12,13 +12,13 @@ import pytest
 from tests import programs
 from tests.console import run_session, sessions
 from tests.in_process import run_here, run_script
+from tests.prose import is_generated
 
 ROOT = Path(__file__).resolve().parents[2]
-# The blocks of these pages show calls, not programs.
-GENERATED = ("command-line", "exit-codes", "graph-file", "inference", "python", "units")
 PAGES = [
     ROOT / "README.md",
-    *sorted(path for path in (ROOT / "docs").rglob("*.md") if not path.name.startswith(GENERATED)),
+    # The blocks of generated pages show calls, not programs.
+    *sorted(path for path in (ROOT / "docs").rglob("*.md") if not is_generated(path)),
 ]
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"# file: (\S+\.(?:toml|py|yaml|json))\n")
