@@ -38,6 +38,23 @@ graphconf = '''digraph small {
 }'''
 """
 
+# The unit file of the model `model`.
+UNIT = """[base]
+name = "net"
+type = "inference"
+virtual_type = "onnx"
+entry = "net.onnx"
+device = "cpu"
+
+[input.input1]
+name = "x"
+type = "float32"
+
+[output.output1]
+name = "y"
+type = "float32"
+"""
+
 # A graph around a model, in the folder "units/net".
 NET = """[driver]
 dir = ["units"]
@@ -113,6 +130,7 @@ MADE = {
     "<cut jpeg>": of_bytes(lambda: jpeg()[:200]),
     "<huge png>": of_bytes(huge),
     "<model>": of_bytes(model),
+    "<unit of the model>": of_bytes(UNIT.encode()),
     "<model of opset 99>": of_bytes(lambda: model(opset=99)),
     "<cut model>": of_bytes(lambda: model()[:60]),
     "<latin-1>": of_bytes(GOOD.replace("small", "sm\xe4ll").encode("latin-1")),
