@@ -15,7 +15,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +22,7 @@ import numpy as np
 from child import started
 from machine import cpu_seconds
 from measure import print_table
-from serving import HERE, asked
+from serving import HERE, asked, wait_for_answer
 
 V1, V2 = "/v1/models/first:predict", "/v2/models/first/infer"
 FLOATS = 4
@@ -108,24 +107,11 @@ def cost_of(form: Form, connections: int, seconds: float) -> float:
     ):
         message = Path(folder, "request")
         message.write_bytes(message_of(form))
-        _wait(port, message.read_bytes())
+        wait_for_answer(port, message.read_bytes())
         asked(port, message, connections, min(seconds, 0.5))  # the first requests cost more
         before = cpu_seconds(process.pid)
         answers = asked(port, message, connections, seconds)["answers"]
         return (cpu_seconds(process.pid) - before) * 1e6 / answers
-
-
-def _wait(port: int, message: bytes) -> None:
-    end, answer = time.monotonic() + 60, b""
-    while answer[9:12] != b"200":
-        if time.monotonic() > end:
-            raise RuntimeError(answer.decode("latin-1") or "the server does not answer")
-        try:
-            with socket.create_connection(("127.0.0.1", port), 30) as client:
-                client.sendall(message)
-                answer = client.recv(1 << 16)
-        except OSError:
-            time.sleep(0.2)
 
 
 def main() -> None:

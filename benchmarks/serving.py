@@ -107,7 +107,7 @@ class Running:
         """Starts the server, and waits for its first answer."""
         self._process = self._server.__enter__()
         try:
-            self._wait()
+            wait_for_answer(self.port, self._request, self._process)
         except BaseException:
             self._server.__exit__(*sys.exc_info())
             raise
@@ -116,25 +116,6 @@ class Running:
     def __exit__(self, *raised: object) -> None:
         """Ends the server."""
         self._server.__exit__(*raised)
-
-    def _wait(self) -> None:
-        deadline, answer = time.monotonic() + 60, b""
-        while time.monotonic() < deadline:
-            if self._process.poll() is not None:
-                message = f"{self._process.args[-2]} has ended with {self._process.returncode}"
-                raise RuntimeError(message)
-            try:
-                with socket.create_connection(("127.0.0.1", self.port), 30) as client:
-                    client.sendall(self._request)
-                    answer = client.recv(1 << 16)
-                    if answer[9:12] == b"200":
-                        return
-            except OSError as error:
-                answer = str(error).encode()
-            time.sleep(0.2)
-        last = answer.decode("latin-1").splitlines()[-1:]
-        message = f"{self._process.args[-2]} does not answer: {' '.join(last)}"
-        raise RuntimeError(message)
 
     def load(self, request_file: Path, connections: int, seconds: float) -> dict[str, float]:
         """Asks for so long; returns rate, percentiles and processor time a request."""
@@ -147,6 +128,29 @@ class Running:
         return cpu_seconds(self._process.pid)
 
 
+def wait_for_answer(port: int, message: bytes, process: subprocess.Popen | None = None) -> None:
+    """Waits until a server answers a request, given head and body, with the status 200.
+
+    Raises:
+        RuntimeError: the process has ended, or a minute has passed.
+    """
+    end, answer = time.monotonic() + 60, b""
+    while answer[9:12] != b"200":
+        if process and process.poll() is not None:
+            raise RuntimeError(f"{process.args[-2]} has ended with {process.returncode}")
+        if time.monotonic() > end:
+            last = answer.decode("latin-1").splitlines()[-1:]
+            raise RuntimeError(f"the server does not answer: {' '.join(last)}")
+        try:
+            with socket.create_connection(("127.0.0.1", port), 30) as client:
+                client.sendall(message)
+                answer = client.recv(1 << 16)
+        except OSError as error:
+            answer = str(error).encode()
+        if answer[9:12] != b"200":
+            time.sleep(0.2)
+
+
 def asked(port: int, request_file: Path, connections: int, seconds: float) -> dict[str, float]:
     """Runs `CLIENT` for ``seconds``, and returns the client's measurements.
 
@@ -154,7 +158,8 @@ def asked(port: int, request_file: Path, connections: int, seconds: float) -> di
         RuntimeError: a request was refused, or a connection lost.
     """
     if CLIENT == "wrk":
-        command = ["wrk", "-t1", f"-c{connections}", f"-d{max(1, round(seconds))}s", "-s"]
+        command = ["wrk", "-t1", f"-c{connections}", f"-d{max(1, round(seconds))}s"]
+        command += ["--timeout", "30s", "-s"]
         command += [str(HERE / "wrk_request.lua"), f"http://127.0.0.1:{port}"]
         command += ["--", str(request_file)]
     else:

@@ -20,6 +20,7 @@ from flowunits.image_decoder.encoded import (
 from flowunits.image_decoder.header import Header, read_header
 from flowunits.image_decoder.jpeg_end import append_end_marker
 from modelflow import Buffer, Context, FlowUnit
+from modelflow.device import empty
 from modelflow.image import (
     Image,
     convert_color,
@@ -34,6 +35,9 @@ Pixels = npt.NDArray[np.uint8]
 _COLORSPACES = {"bgr": "BGR", "rgb": "RGB", "gray": "GRAY"}
 # libjpeg-turbo's own interface does not read these JPEG images, but OpenCV may.
 _NOT_JUDGED = ("Could not determine subsampling level", "Unsupported")
+# libjpeg-turbo writes rows at multiples of 32 bytes past the cache, to main memory. A resize that
+# reads them takes twice as long. From an odd address with an even width no row is at such a place.
+_ODD = 1
 _PILLOW = "Pillow"  # the format of a Pillow image, which has no file
 
 
@@ -143,7 +147,8 @@ class ImageDecoder(FlowUnit):
 
     def _decode_jpeg(self, data: memoryview, header: Header, factor: int) -> Pixels:
         width, height = -(-header.width // factor), -(-header.height // factor)
-        out = empty_image(width, height, 1 if self._pix_fmt == "gray" else 3)
+        shape = height, width, 1 if self._pix_fmt == "gray" else 3
+        out = empty(shape, np.uint8, offset=_ODD)
         if not self._options.strict:
             out.fill(0)  # undecoded pixels would show the image that used the memory before
         try:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 _MAX_DEPTH = 64
+_PLAIN = frozenset({str, bool, int, float, type(None)})
 # Limits of the short form: arrays up to so many values, and texts up to so many bytes, are whole.
 _MOST_VALUES = 4096
 _MOST_TEXT = 1 << 16
@@ -75,17 +76,18 @@ def is_in_short(value: Any) -> bool:
 
 
 def _convert(value: Any, leaf: Callable[[Any, int], Any], depth: int) -> Any:
-    if value is None or isinstance(value, str | bool | int | float):
+    # `isinstance` of the abstract class Mapping costs much more than the rest.
+    if type(value) in _PLAIN or isinstance(value, str | bool | int | float):
         return value
-    if not isinstance(value, Mapping | list | tuple):
+    if type(value) is not dict and not isinstance(value, list | tuple | Mapping):
         return leaf(value, depth)
     if depth >= _MAX_DEPTH:
         raise ValueError(f"got data nested deeper than {_MAX_DEPTH}; expected less for JSON")
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         value = value._asdict()
-    if isinstance(value, Mapping):
-        return {str(key): _convert(held, leaf, depth + 1) for key, held in value.items()}
-    return [_convert(held, leaf, depth + 1) for held in value]
+    if isinstance(value, list | tuple):
+        return [_convert(held, leaf, depth + 1) for held in value]
+    return {str(key): _convert(held, leaf, depth + 1) for key, held in value.items()}
 
 
 def _strict(value: Any, depth: int) -> Any:

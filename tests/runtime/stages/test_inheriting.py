@@ -27,6 +27,23 @@ def test_the_format_goes_along_with_an_image_and_with_nothing_else():
     assert result(own, image).meta == {"pix_fmt": "bgr", "path": "a"}
 
 
+@pytest.mark.parametrize("meta", [{}, {"pix_fmt": "rgb"}, {"path": "a"}], ids=str)
+@pytest.mark.parametrize("layout", ["hwc", "chw", None, 3], ids=str)
+@pytest.mark.parametrize("pix_fmt", ["rgb", "gray", "bgrp", "nv12", "rgba", None, ["rgb"]], ids=str)
+def test_one_image_gives_what_two_equal_images_give(pix_fmt, layout, meta):
+    shapes = (6, 8, 3), (6, 8, 1), (3, 6, 8), (6, 8), (5,), (), (2, 6, 8, 3), (6, 8, 4)
+    for shape in shapes:
+        for dtype in (np.uint8, np.float32):
+            data = np.zeros(shape, dtype)
+            for other in (*shapes, None):
+                pixels = [0] if other is None else np.zeros(other, np.uint8)
+                image = Buffer(pixels, {"pix_fmt": pix_fmt, "layout": layout})
+                more = {} if pix_fmt is None else {"pix_fmt": pix_fmt}
+                for given in (image, Buffer(pixels, {**more, "path": "b"})):
+                    one, two = (result(Buffer(data, meta), *[given] * n).meta for n in (1, 2))
+                    assert one == two, (shape, dtype, other)
+
+
 def test_pixels_in_one_row_get_the_size_that_they_had():
     image = Buffer(PIXELS, {"pix_fmt": "rgb", "layout": "hwc"})
     row = result(PIXELS.tobytes(), image)
