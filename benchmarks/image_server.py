@@ -28,7 +28,7 @@ from child import started
 from image_models import write_mobilenet, write_tiny
 from machine import cpu_seconds, machine
 from measure import print_table
-from serving import HERE, asked, wait_for_answer
+from serving import HERE, asked, is_there, wait_for_answer
 from sklearn.datasets import load_sample_image
 
 MODELS = {"tiny": write_tiny, "mobilenet": write_mobilenet}
@@ -148,11 +148,6 @@ def _median(found: list[Figures], name: str) -> float:
     return statistics.median(getattr(one, name) for one in found)
 
 
-def _is_there(python: str, modules: str) -> bool:
-    looked = subprocess.run([python, "-c", f"import {modules}"], capture_output=True, check=False)
-    return looked.returncode == 0
-
-
 def main() -> None:
     """Prints a table for each model."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -164,7 +159,7 @@ def main() -> None:
     given = parser.parse_args()
     if given.quick:
         given.rounds, given.seconds = 1, 0.2
-    servers = [OURS, *(peer for peer in PEERS if _is_there(given.peers_python, PEERS[peer][1]))]
+    servers = [OURS, *(peer for peer in PEERS if is_there(given.peers_python, PEERS[peer][1]))]
     with machine() as ran_on:
         for model in given.model.split(","):
             title = f"A JPEG through `serve`, model {model}; ratios are modelflow's to the peer's"

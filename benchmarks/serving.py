@@ -206,7 +206,8 @@ def _with_ratios(rows: list[list[object]]) -> list[list[object]]:
     return [[*row, ours[row[1]] / row[2]] for row in rows]
 
 
-def _is_there(python: str, module: str) -> bool:
+def is_there(python: str, module: str) -> bool:
+    """Tells whether an interpreter can import a module, or several between commas."""
     looked = subprocess.run([python, "-c", f"import {module}"], capture_output=True, check=False)
     return looked.returncode == 0
 
@@ -233,7 +234,7 @@ def main() -> None:
     given = parser.parse_args()
     servers = [("modelflow", sys.executable)]
     for peer in filter(None, given.peers.split(",")):
-        if _is_there(given.peers_python, PEERS[peer]):
+        if is_there(given.peers_python, PEERS[peer]):
             servers.append((peer, given.peers_python))
         else:
             print(f"{peer}: not installed for {given.peers_python}")

@@ -3,6 +3,7 @@
 import os
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +37,10 @@ def first(rows: list[npt.NDArray[np.float32]]) -> list[float]:
 
 if __name__ == "__main__":
     flow = modelflow.Flow(GRAPH, units=[first])
-    options = ServeOptions(http_port=int(sys.argv[1]), access_log=os.environ.get("FIRST_LOG"))
+    keys, log = os.environ.get("FIRST_KEYS"), os.environ.get("FIRST_LOG")
+    options = ServeOptions(
+        http_port=int(sys.argv[1]), access_log=log, key_file=Path(keys) if keys else None
+    )
     sys.setswitchinterval(0.001)  # this and the settled heap are as `modelflow serve` has them
     with freeze_heap(), Server({"first": flow}, options):
         threading.Event().wait()

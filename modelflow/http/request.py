@@ -45,25 +45,58 @@ class RequestHead:
         self.limits: BodyLimits | None = None
 
 
+    def with_headers(self, more: Sequence[tuple[bytes, bytes]]) -> "RequestHead":
+        """Returns a head with further headers and the same route."""
+        head = RequestHead.__new__(RequestHead)
+        head.method, head.target, head.route, head.limits = self.method, self.target, self.route, None
+        head.headers = [*self.headers, *more]
+        head.named = {**self.named, **dict(more)}
+        return head
+
+
 LONGEST = 2048
 """Bytes of the longest cached head."""
 END = b"\r\n\r\n"
 """The end of a head."""
 
 _MOST = 512  # cached heads: 1 MiB together
+# The headers whose values differ with each request, in their usual form. Other forms are parsed.
+_MARK = re.compile(rb"\r\n(x-request-id|traceparent): ([\w.:/+=@-]{1,128})(?=\r\n[^ \t])", re.I)
+
+
+def split_marks(head: bytes) -> tuple[bytes, list[tuple[bytes, bytes]]]:
+    """Returns the key of a head in `HeaderCache`, and the headers that identify the request.
+
+    The key is the head itself, or the head without these headers and then their names.
+
+    Args:
+        head: The bytes of a head, with `END`.
+    """
+    parts = _MARK.split(head)
+    if len(parts) == 1:
+        return head, []
+    names = [name.lower() for name in parts[1::3]]
+    return b"".join([*parts[::3], *names]), list(zip(names, parts[2::3], strict=True))
 
 
 class HeaderCache:
     """A cache of heads that clients have sent more than once. Used on the server's thread only.
 
-    The cache has only heads of HTTP/1.1 requests after which the connection stays open.
+    The cache has only heads of HTTP/1.1 requests after which the connection stays open. Heads that
+    differ only in the id of the request have one entry.
 
     Attributes:
-        known: The heads and the lengths of their bodies, by the bytes of the head.
+        known: The heads and the lengths of their bodies, by the key of the head (`split_marks`).
     """
 
     def __init__(self) -> None:
         self.known: dict[bytes, tuple[RequestHead, int]] = {}
+
+    def find_marked(self, head: bytes) -> tuple[RequestHead, int] | None:
+        """Returns a cached head with the id in the bytes of another; None if there is none."""
+        key, marks = split_marks(head)
+        found = self.known.get(key) if marks else None
+        return None if found is None else (found[0].with_headers(marks), found[1])
 
     def learn(self, message: bytes, head: RequestHead, length: int) -> None:
         """Caches the parsed head of a whole message.
@@ -79,7 +112,13 @@ class HeaderCache:
         if len(END) < end <= LONGEST:
             if len(self.known) >= _MOST:
                 self.known.clear()
-            self.known[message[:end]] = head, length
+            key, marks = split_marks(message[:end])
+            if marks:
+                names = {name for name, _ in marks}
+                others = [pair for pair in head.headers if pair[0] not in names]
+                plain = RequestHead(head.method, head.target, others)
+                plain.route, head = head.route, plain
+            self.known[key] = head, length
 
 
 # No user name before the host: RFC 9110, 4.2.4.

@@ -14,6 +14,7 @@ from modelflow.http.request import (
     HeaderCache,
     HttpRequest,
     RequestHead,
+    split_marks,
     split_target,
 )
 
@@ -79,7 +80,7 @@ class RequestReader:
         self._headers: list[tuple[bytes, bytes]] = []
         self._heads = heads
         self._known = heads.known
-        self._head = b""  # the head of the previous message, if that was exactly one request
+        self._head = b""  # the key of the previous message's head, if that was exactly one request
         self._is_within, self._is_kept = False, True
         # the requests that became complete in the current `feed`
         self._whole: list[HttpRequest] = []
@@ -99,7 +100,8 @@ class RequestReader:
         if self._is_within or not self._is_kept:  # for example a part of a body
             return self._parse(data)
         end = data.find(END, 0, LONGEST) + len(END)
-        known = self._known.get(data[:end])  # a missing END gives data[:3], which is no head
+        # A missing END gives data[:3], which is no head.
+        known = self._known.get(data[:end]) or self._heads.find_marked(data[:end])
         if known is None or len(data) != end + known[1]:
             return self._parse(data)
         head, length = known
@@ -146,10 +148,10 @@ class RequestReader:
     def _learn(self, message: bytes, http_request: HttpRequest) -> None:
         """Caches the head of a message with exactly one request, at its second use in a row.
 
-        Heads that differ each time, for example with a request id, are not cached.
+        Heads that differ each time in more than `split_marks` cuts out are not cached.
         """
         length = len(http_request.body)
-        head, self._head = self._head, message[: len(message) - length]
+        head, self._head = self._head, split_marks(message[: len(message) - length])[0]
         is_plain = not (self.is_old or http_request.head.named.keys() & _NOT_PLAIN)
         if head == self._head and is_plain and (length_of(http_request) or 0) == length:
             self._heads.learn(message, http_request.head, length)

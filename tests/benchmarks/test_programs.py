@@ -29,7 +29,8 @@ LIGHT = {
     "kinds": ("condition, merged", "most buffers by which", "KiB an idle session"),
     "process_workers": ("pure Python, 4 KiB", "NumPy, 4 MiB"),
     "native_unit": ("1 ", "2 ", "C++: 2 threads"),
-    "request_forms": ("one row", "two rows"),
+    "real_requests": ("one row", "two rows"),
+    "image_server --model tiny": ("modelflow", "by hand", "FastAPI"),
     "serving_grpc": ("small 1x1, native", "small 8x8, grpcio", "602 kB 8x1, native", "ran on"),
 }
 # Engines, servers and their clients: `make benchmarks-check`.

@@ -17,6 +17,14 @@ from modelflow.ipc.loop_queue import LoopQueue
 from tests.http.clients import request
 
 
+def described(http_request):
+    """Returns a request; the order of headers with different names has no meaning."""
+    head = http_request.head
+    headers = sorted(head.headers, key=lambda pair: pair[0])
+    assert {**head.named} == dict(headers)
+    return head.method, head.target, headers, http_request.body
+
+
 class Handler:
     """Answers each request at once, and records the request."""
 
@@ -33,8 +41,7 @@ class Handler:
         return BodyLimits(1000, self.budget, 30.0)
 
     def handle(self, http_request):
-        head = http_request.head
-        self.seen.append((head.method, head.target, head.headers, http_request.body))
+        self.seen.append(described(http_request))
         self.budget.give_back(len(http_request.body))
         http_request.answer(Reply(200, http_request.body, {}))
 
@@ -54,8 +61,7 @@ class Later(Handler):
         waiting, self.waiting = self.waiting, []
         for http_request in waiting:
             if not http_request.is_over:
-                head = http_request.head
-                self.seen.append((head.method, head.target, head.headers, http_request.body))
+                self.seen.append(described(http_request))
                 http_request.answer(Reply(200, http_request.body, {}))
 
 
@@ -169,7 +175,7 @@ def test_from_the_third_request_on_a_head_is_not_read_again():
     found, seen, written = in_loop(test)
     assert found == 3
     assert [body for *_, body in seen] == [b"0", b"1", b"2", b"3", b"4"]
-    assert len({(method, target, tuple(headers)) for method, target, headers, _ in seen}) == 1
+    assert len({(method, target, (*headers,)) for method, target, headers, _ in seen}) == 1
     assert written.count(b"HTTP/1.1 200") == 5
 
 
@@ -182,6 +188,21 @@ MESSAGES = (
     request("/", b"old", version="1.0"),
     request("/", b"old", "Connection: keep-alive", version="1.0"),
     request("/", b"last", "Connection: close"),
+    request("/", b"one", "X-Request-Id: a-1"),
+    request("/", b"one", "X-Request-Id: b-2"),
+    request("/", b"one", "x-request-id: c-3", "Traceparent: 00-1-2-01"),
+    request("/", b"one", "x-request-id: d-4", "X-Request-Id: e-5"),
+    request("/", b"one", "x-request-id: f-6", "X-Request-Id: g-7"),
+    request("/", b"one", "Traceparent: 00-1-2-01", "x-request-id: h-8"),
+    request("/", b"one", "X-Request-Id:i-9"),
+    request("/", b"one", "X-Request-Id:  j-10"),
+    request("/", b"one", "X-Request-Id: k 11"),
+    request("/", b"one", "X-Request-Id: l-12 "),
+    request("/", b"one", "X-Request-Id: "),
+    request("/", b"one", "X-Request-Id: \xff"),
+    request("/", b"one", "X-Request-Id: m-13\r\n n"),
+    request("/", b"one", "X-Request-Id: o-14\n"),
+    request("/", b"one", "A: X-Request-Id: p-15"),
     b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
     b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 27\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n",
     b"\r\n",
@@ -362,11 +383,27 @@ def test_a_head_that_differs_each_time_is_not_kept():
     def test():
         peer = Peer(heads := HeaderCache())
         for number in range(20):
-            peer.send(request("/", b"x", f"X-Request-Id: {number}"))
+            peer.send(request("/", b"x", f"X-Number: {number}"))
         peer.lose()
         return heads
 
     assert not in_loop(test).known
+
+
+def test_heads_that_differ_in_the_id_of_the_request_alone_are_read_twice():
+    def test():
+        peer = Peer(heads := Counting())
+        for number in range(10):
+            trace = f"traceparent: 00-{number}"
+            peer.send(request("/", b"x", "A: b", f"X-Request-Id: {number}", trace))
+        peer.lose()
+        return heads.known, [dict(headers) for _, _, headers, _ in peer.handler.seen]
+
+    known, seen = in_loop(test)
+    assert (len(known), known.found) == (1, 8)
+    assert [headers[b"x-request-id"] for headers in seen] == [b"%d" % n for n in range(10)]
+    assert [headers[b"traceparent"] for headers in seen] == [b"00-%d" % n for n in range(10)]
+    assert {headers[b"a"] for headers in seen} == {b"b"}
 
 
 def test_the_heads_that_are_kept_are_bounded():

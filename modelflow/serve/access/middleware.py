@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 
 _ORIGIN = "origin"
-_KEYS = frozenset({"x-api-key", "authorization"})
+# Names as gRPC has them, and as HTTP has them.
+_KEYS = frozenset({"x-api-key", "authorization", b"x-api-key", b"authorization"})
 _TOLD = MARKS | {"tracestate", _ORIGIN}
 _TOLD_BYTES = frozenset(name.encode() for name in _TOLD)
 # Health probes and metrics scrapers call often and use no model, so their calls get no span.
@@ -71,11 +72,12 @@ class Middleware:
         """
         head, found = http_request.head, {}
         if not _TOLD_BYTES.isdisjoint(head.named):
-            found = read_headers(head.headers, _TOLD)
+            found = read_headers(head.headers, _TOLD_BYTES)
         span = None
         if self.tracer is not None and form.group in _TRACED:
             span = self.tracer.over_http(http_request, form.route, found)
-        request_context = RequestContext(found, describe_request(http_request), self._log, span)
+        asked = {} if self._log is None else describe_request(http_request)
+        request_context = RequestContext(found, asked, self._log, span)
         http_request.request_context = request_context
         if self._cors is not None and (origins := found.get(_ORIGIN)):
             reply = self._cors.preflight(http_request, origins[0])

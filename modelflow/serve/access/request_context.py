@@ -3,7 +3,7 @@
 import os
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -158,18 +158,19 @@ def describe_request(http_request: HttpRequest) -> Mapping[str, Any]:
     return {"client": http_request.client, "method": http_request.head.method, "path": path}
 
 
-def read_headers(pairs: Iterable[tuple[Any, Any]], names: frozenset[str]) -> dict[str, list[str]]:
+def read_headers(
+    pairs: Iterable[tuple[Any, Any]], names: Collection[str | bytes]
+) -> dict[str, list[str]]:
     """Returns the values of selected headers or metadata, by name.
 
     Args:
         pairs: Names in lower case, with values, as bytes or text.
-        names: The names to select.
+        names: The names to select, in the type of the names in ``pairs``.
     """
     found: dict[str, list[str]] = {}
     for name, value in pairs:
-        key = _text(name)
-        if key in names:
-            found.setdefault(key, []).append(_text(value))
+        if name in names:
+            found.setdefault(_text(name), []).append(_text(value))
     return found
 
 

@@ -104,7 +104,7 @@ logger = logging.getLogger(__name__)
 
 # The most rows of a request batch, unless its only request has more. All rows enter if the graph's
 # first queue has room for one. With a limit of 32 rows, 64 connections that send eight rows each
-# cost twice as much (benchmarks/request_forms.py).
+# cost twice as much (benchmarks/real_requests.py).
 _MOST_ROWS = 256
 
 
