@@ -13,8 +13,8 @@ __all__ = ["SIZE", "write_mobilenet", "write_tiny"]
 
 SIZE = 224
 CLASSES = 1000
-# Expansion, output channels, repetitions and first stride of each group of blocks: table 2 of
-# "MobileNetV2: Inverted Residuals and Linear Bottlenecks" (arXiv 1801.04381).
+# Expansion, output channels, repetitions and first stride of each group of blocks, from table 2 of
+# "MobileNetV2" (arXiv 1801.04381).
 _GROUPS = (
     (1, 16, 1, 1),
     (6, 24, 2, 2),

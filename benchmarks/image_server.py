@@ -1,4 +1,4 @@
-"""P11: a JPEG over HTTP to the best class: `modelflow serve`, a server by hand, FastAPI.
+"""A JPEG over HTTP to the best class (P11), by `modelflow serve`, a server by hand, and FastAPI.
 
 python benchmarks/image_server.py [--model tiny,mobilenet] [--peers-python PATH] [--quick]
 
@@ -13,8 +13,6 @@ The peers need fastapi, uvicorn, uvloop and simplejpeg. A peer that is absent is
 
 import argparse
 import functools
-import json
-import os
 import socket
 import statistics
 import subprocess
@@ -95,7 +93,7 @@ def command_of(server: str, folder: Path, port: int, python: str) -> list[str]:
 
 
 def measure(server: str, folder: Path, python: str, seconds: float) -> dict[int, Figures]:
-    """Starts a server, and measures it at each number of connections."""
+    """Starts a server, and returns the figures for each number of connections."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     request = folder / f"{OURS if server == OURS else 'peer'}.request"

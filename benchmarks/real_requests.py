@@ -1,4 +1,4 @@
-"""P7: small JSON as clients send it: rows, protocol, id, trace, key, deadline, log; and peers.
+"""Small JSON in the forms that clients send (P7), and the rates of other servers.
 
 python benchmarks/real_requests.py [--connections 1,8,64] [--peers-python PATH] [--quick]
 
@@ -6,8 +6,8 @@ One model, the first of four floats, runs in a server of its own. The first tabl
 request: the server's processor time in microseconds, and the ratio to one row in the same run and
 with as many connections. Each request has another id or trace, as those of real clients have.
 
-The second table has requests a second of other servers: mosec with msgspec, with the best batch and
-timer for each number of connections, and bare uvicorn with orjson. They pass ids and logs over.
+The second table has requests a second of other servers. mosec runs with msgspec, and with the best
+batch and timer for each number of connections. Bare uvicorn runs with orjson. Both ignore ids.
 Install them separately: pip install mosec msgspec uvicorn uvloop httptools orjson
 """
 

@@ -60,7 +60,7 @@ class Connection(asyncio.Protocol):
         """Takes the service."""
         self._service = service
         self._held = bytearray()
-        self._end = 0  # of the request; 0: its head has not arrived
+        self._end = 0  # of the request; 0 before its head has arrived
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Keeps the transport."""

@@ -1,4 +1,7 @@
-"""The model of `first_server.py` in mosec, with msgspec: PORT BATCH WAIT_MS (batch 1: unbatched)."""
+"""The model of `first_server.py` in mosec, with msgspec: PORT BATCH WAIT_MS.
+
+A batch of 1 switches batching off.
+"""
 
 import sys
 

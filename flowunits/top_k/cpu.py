@@ -33,10 +33,9 @@ class TopK(FlowUnit):
         if self._softmax:
             powers = np.exp(scores - scores.max())
             scores = powers / powers.sum()
-        if self._k == 1:  # sorting 1000 scores takes fifty times as long
-            best = [scores.argmax()]
-        else:
-            best = np.argsort(-scores, kind="stable")[: self._k]
+        # Sorting 1000 scores takes fifty times as long as to find the best.
+        is_one = self._k == 1
+        best = [scores.argmax()] if is_one else np.argsort(-scores, kind="stable")[: self._k]
         return [
             {
                 "class": int(index) if labels is None else labels[index],

@@ -350,6 +350,7 @@ class Serving:
         self._lock = threading.Lock()
         self._is_unused = threading.Condition(self._lock)
         self._by_version = {servable.version: servable for servable in servables}
+        self._is_retiring = False
 
     @property
     def versions(self) -> tuple[int, ...]:
@@ -374,7 +375,7 @@ class Serving:
         finally:
             with self._lock:
                 servable.users -= 1
-                if not servable.users:
+                if self._is_retiring:
                     self._is_unused.notify_all()
 
     def unknown(self, version: Any) -> EngineError:
@@ -387,7 +388,9 @@ class Serving:
         with self._lock:
             retired = list(self._by_version.values())
             self._by_version = {servable.version: servable for servable in servables}
+            self._is_retiring = True
             while any(servable.users for servable in retired):
                 self._is_unused.wait()
+            self._is_retiring = False
         for servable in retired:
             servable.model.close()

@@ -44,11 +44,11 @@ class RequestHead:
         self.route: Any = None
         self.limits: BodyLimits | None = None
 
-
     def with_headers(self, more: Sequence[tuple[bytes, bytes]]) -> "RequestHead":
         """Returns a head with further headers and the same route."""
         head = RequestHead.__new__(RequestHead)
-        head.method, head.target, head.route, head.limits = self.method, self.target, self.route, None
+        head.method, head.target, head.route = self.method, self.target, self.route
+        head.limits = None
         head.headers = [*self.headers, *more]
         head.named = {**self.named, **dict(more)}
         return head
@@ -93,7 +93,7 @@ class HeaderCache:
         self.known: dict[bytes, tuple[RequestHead, int]] = {}
 
     def find_marked(self, head: bytes) -> tuple[RequestHead, int] | None:
-        """Returns a cached head with the id in the bytes of another; None if there is none."""
+        """Returns a cached head with the id of the given head, or None if no head matches."""
         key, marks = split_marks(head)
         found = self.known.get(key) if marks else None
         return None if found is None else (found[0].with_headers(marks), found[1])
