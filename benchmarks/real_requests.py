@@ -6,8 +6,9 @@ One model, the first of four floats, runs in a server of its own. The first tabl
 request: the server's processor time in microseconds, and the ratio to one row in the same run and
 with as many connections. Each request has another id or trace, as those of real clients have.
 
-The second table has requests a second of other servers. mosec runs with msgspec, and with the best
-batch and timer for each number of connections. Bare uvicorn runs with orjson. Both ignore ids.
+The second table has requests a second of other servers. The server mosec runs with msgspec, and
+with the best batch and timer for each number of connections. Bare uvicorn runs with orjson. Both
+ignore ids.
 Install them separately: pip install mosec msgspec uvicorn uvloop httptools orjson
 """
 

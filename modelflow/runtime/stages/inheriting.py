@@ -46,9 +46,7 @@ def _inherit_usual(buffer: Buffer, source: Buffer, theirs: Mapping[str, Any]) ->
 
     The result is that of `_merge`, which takes twenty times as long.
     """
-    pix_fmt, layout = theirs.get("pix_fmt"), theirs.get("layout")
-    is_usual = len(theirs) == 2 and type(pix_fmt) is str and pix_fmt in _PACKED
-    if not is_usual or type(layout) is not str:
+    if not _is_format_alone(theirs):
         return False
     if buffer._meta:
         return _is_image(buffer)
@@ -56,12 +54,19 @@ def _inherit_usual(buffer: Buffer, source: Buffer, theirs: Mapping[str, Any]) ->
     if type(data) is not np.ndarray or data is image:
         return False
     if data.ndim < 3:
-        return data.dtype != _UINT8  # scores or boxes; bytes may be pixels in one row
+        return bool(data.dtype != _UINT8)  # scores or boxes; bytes may be pixels in one row
     is_same = type(image) is np.ndarray and data.shape == image.shape
-    if not is_same or layout != "hwc" or data.shape[2:] != (CHANNELS[pix_fmt],):
+    channel = CHANNELS[theirs["pix_fmt"]]
+    if not is_same or theirs["layout"] != "hwc" or data.shape[2:] != (channel,):
         return False
     buffer.inherit_meta(source)
     return True
+
+
+def _is_format_alone(meta: Mapping[str, Any]) -> bool:
+    pix_fmt, layout = meta.get("pix_fmt"), meta.get("layout")
+    is_packed = type(pix_fmt) is str and pix_fmt in _PACKED
+    return is_packed and type(layout) is str and len(meta) == 2
 
 
 def inherit_agreed(buffer: Buffer, columns: Sequence[Sequence[Buffer]]) -> None:

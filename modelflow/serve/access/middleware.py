@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 _ORIGIN = "origin"
 # Names as gRPC has them, and as HTTP has them.
-_KEYS = frozenset({"x-api-key", "authorization", b"x-api-key", b"authorization"})
+_KEYS: frozenset[str | bytes] = frozenset(
+    {"x-api-key", "authorization", b"x-api-key", b"authorization"}
+)
 _TOLD = MARKS | {"tracestate", _ORIGIN}
 _TOLD_BYTES = frozenset(name.encode() for name in _TOLD)
 # Health probes and metrics scrapers call often and use no model, so their calls get no span.
