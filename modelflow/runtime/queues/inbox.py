@@ -180,7 +180,7 @@ class Inbox(ControlledQueue):
                         is_slow = self._is_one_by_one and slot.stats.row > SLOW_ROW
                         is_part = is_slow or self._is_part
                         batch = order.cut(self._part(slot, is_slow) if is_part else self._size)
-                        if self._room.count or filling is not None:
+                        if filling is not None or (self._room.count and order.is_roomy()):
                             self._note_cut(batch)
                         if self._resting and waiting:
                             self._wake_worker()
@@ -209,7 +209,7 @@ class Inbox(ControlledQueue):
                     is_part = is_slow or self._is_part
                     part = self._part(slot, is_slow) if is_part else part
                 batch = order.cut(part)
-                if self._room.count or self._batching is not None:
+                if self._batching is not None or (self._room.count and order.is_roomy()):
                     self._note_cut(batch)
             if self._resting and waiting:  # other workers can start before this call ends
                 self._wake_worker()
