@@ -100,7 +100,12 @@ class Inbox(ControlledQueue):
                 self._add(port, segments, now)
             if self._batching is not None and self._batching.collector is not None:
                 self._batching.wake()
-            elif self._resting and self._waiting:
+            elif (
+                (resting := self._resting)
+                and self._waiting
+                # the only idle worker may have been woken before
+                and not (len(resting) == 1 and resting[0].is_called)
+            ):
                 self._idle_workers.offer(handoff)
             return bool(self._room.due)
 
