@@ -43,13 +43,22 @@ def identity(value: object) -> object:
     return value
 
 
+@modelflow.flowunit(batched=True)
+def identities(values: list[object]) -> list[object]:
+    """Returns its inputs, a list at a time."""
+    return values
+
+
+UNITS = [Forward, identity, identities]
+
+
 def chain(unit: str, hops: int, batch_size: int) -> modelflow.Flow:
     """Returns a flow: input, ``hops`` nodes of one thread each, output."""
     names = [f"n{i}" for i in range(hops)]
     nodes = "".join(f"{n} [flowunit={unit}, threads=1, batch_size={batch_size}] " for n in names)
     edges = " -> ".join(["input", *names, "output"])
     text = f"digraph {{ queue_size=64 input [type=input] output [type=output] {nodes} {edges} }}"
-    return modelflow.Flow(text, units=[Forward, identity])
+    return modelflow.Flow(text, units=UNITS)
 
 
 def bare(count: int, list_size: int, hops: int = HOPS) -> float:
@@ -105,7 +114,7 @@ def streamed(flow: modelflow.Flow, count: int) -> float:
 def hop_table(count: int, rounds: int) -> None:
     """Prints the cost of an item a hop, and its slope between short and long chains."""
     rows = []
-    for unit, batch_size in (("forward", 1), ("forward", 8), ("forward", 16), ("identity", 8)):
+    for unit, batch_size in itertools.product(("forward", "identity", "identities"), (1, 8, 16)):
         flows = {hops: chain(unit, hops, batch_size).start() for hops in (2, HOPS, 6)}
         programs: dict[str, Callable[[], float]] = {
             "bare": partial(bare, count, 1),
@@ -137,20 +146,23 @@ def hop_table(count: int, rounds: int) -> None:
 def latency_table(count: int, rounds: int) -> None:
     """Prints the time of one request, and requests a second, through the chain."""
     rows = []
-    with chain("forward", HOPS, 8) as flow:
-        flow.infer(0)
-        times = []
-        for _ in range(rounds):
-            for i in range(count // 10):
-                start = time.perf_counter()
-                flow.infer(i)
-                times.append((time.perf_counter() - start) * 1e6)
-        times.sort()
-        rows.append(("Flow.infer, us, median", statistics.median(times)))
-        rows.append(("Flow.infer, us, p99", times[int(len(times) * 0.99)]))
-        for clients in (1, 4):
-            rates = [sessions(flow, clients, count // 4) for _ in range(rounds)]
-            rows.append((f"sessions/s, {clients} client threads", statistics.median(rates)))
+    for unit in ("forward", "identity"):
+        with chain(unit, HOPS, 8) as flow:
+            flow.infer(0)
+            times = []
+            for _ in range(rounds):
+                for i in range(count // 10):
+                    start = time.perf_counter()
+                    flow.infer(i)
+                    times.append((time.perf_counter() - start) * 1e6)
+            times.sort()
+            rows.append((f"Flow.infer, us, median, {unit}", statistics.median(times)))
+            rows.append((f"Flow.infer, us, p99, {unit}", times[int(len(times) * 0.99)]))
+            for clients in (1, 4):
+                rates = [sessions(flow, clients, count // 4) for _ in range(rounds)]
+                what = f"sessions/s, {clients} client threads, {unit}"
+                rows.append((what, statistics.median(rates)))
+    rows.append(("a bare hop, us", statistics.median(bare(count, 1) for _ in range(rounds))))
     print_table(f"one buffer through {HOPS} nodes", ("what", "figure"), rows)
 
 

@@ -35,10 +35,25 @@ SAME = modelflow.FlowUnitSpec(
 )
 
 
-def graph(nodes: int, attributes: str) -> str:
-    """Returns input -> same -> ... -> output."""
+@modelflow.flowunit(name="function")
+def call(value: object) -> object:
+    """Returns its input."""
+    return value
+
+
+@modelflow.flowunit(name="batched", batched=True)
+def call_batch(values: list[object]) -> list[object]:
+    """Returns its inputs."""
+    return values
+
+
+UNITS = [SAME, call, call_batch]
+
+
+def graph(nodes: int, attributes: str, unit: str = "same") -> str:
+    """Returns input -> nodes of the unit -> output."""
     names = [f"n{i}" for i in range(nodes)]
-    declared = " ".join(f"{name} [flowunit=same {attributes}]" for name in names)
+    declared = " ".join(f"{name} [flowunit={unit} {attributes}]" for name in names)
     chain = " -> ".join(["input", *names, "output"])
     return f"digraph {{ input [type=input] output [type=output] {declared} {chain} }}"
 
@@ -50,11 +65,11 @@ def built(items: int) -> None:
         make_plan(modelflow.read_graph(text, units=[SAME]))
 
 
-def streamed(attributes: str, sessions: int = 1) -> Callable[[int], None]:
+def streamed(attributes: str, sessions: int = 1, unit: str = "same") -> Callable[[int], None]:
     """Returns a run that sends items through four nodes, round-robin over open sessions."""
 
     def run(items: int) -> None:
-        with modelflow.Flow(graph(4, attributes), units=[SAME]) as flow:
+        with modelflow.Flow(graph(4, attributes, unit), units=UNITS) as flow:
             streams = [flow.create_stream_io() for _ in range(sessions)]
             for start in range(0, items, 512):
                 for i in range(start, min(start + 512, items)):
@@ -157,6 +172,16 @@ WORKLOADS: dict[str, tuple[Callable[[int], None], int]] = {
     "streamed, batch 8, 2 threads a node": (streamed("threads=2 batch_size=8"), 8192),
     "streamed, batch 8, as one stage": (streamed("threads=1 batch_size=8 fuse=a"), 8192),
     "streamed, batch 8, 1000 sessions": (streamed("threads=1 batch_size=8", 1000), 8192),
+    "functions, streamed, batch 1": (streamed("threads=1 batch_size=1", 1, "function"), 4096),
+    "functions, streamed, batch 16": (streamed("threads=1 batch_size=16", 1, "function"), 8192),
+    "batched functions, streamed, batch 1": (
+        streamed("threads=1 batch_size=1", 1, "batched"),
+        4096,
+    ),
+    "batched functions, streamed, batch 16": (
+        streamed("threads=1 batch_size=16", 1, "batched"),
+        8192,
+    ),
     "requests of 1 row, 8 under way": (served(1, 8), 4096),
     "requests of 1 row, 512 under way": (served(1, 512), 8192),
     "requests of 8 rows, 8 under way": (served(8, 8), 4096),

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from modelflow.unit.option import option
 
+DEFAULT_QUEUE_SIZE = 32
 _POSITIVE: Any = {"minimum": 1, "maximum": 1 << 30}
 
 

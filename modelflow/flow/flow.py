@@ -352,10 +352,11 @@ class Flow(FlowLife):
 
     def _columns(self, inputs: Any) -> dict[str, tuple[Any]]:
         """Returns the value of each input as a tuple of length 1."""
-        names = self.graph.inputs
+        names = self._graph.inputs
         if not names:
             return {}  # `create_session` then raises an error that names the sources of the graph
-        is_mapping = type(inputs) is dict or isinstance(inputs, Mapping)
+        # The test against an abstract class costs a call, and few values have keys.
+        is_mapping = hasattr(inputs, "keys") and isinstance(inputs, Mapping)
         if is_mapping and (len(names) != 1 or set(inputs) == set(names)):
             if set(inputs) != set(names):
                 raise KeyError(f"got the inputs {sorted(inputs)}; expected {sorted(names)}")

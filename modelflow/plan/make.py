@@ -2,6 +2,7 @@
 
 import os
 
+from modelflow.config.node_settings import DEFAULT_QUEUE_SIZE
 from modelflow.device import CPU
 from modelflow.errors import PlanError
 from modelflow.graph.check.loops import find_between, successors_of
@@ -13,7 +14,6 @@ from modelflow.plan.execution_plan import ExecutionPlan, MergePlan, StagePlan, T
 from modelflow.plan.fuse import fuse, fuse_unasked
 from modelflow.plan.origins import find_origins
 
-DEFAULT_QUEUE_SIZE = 32
 # Most buffers of a session that wait where branches meet, before the condition waits.
 MERGE_BOUND = 1024
 

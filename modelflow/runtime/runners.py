@@ -91,6 +91,7 @@ class ThreadRunner:
         self._is_over = False
         stages: dict[str, Stage] = {worker.stage.plan.name: worker.stage for worker in workers}
         self._watchdog = Watchdog(flow, workers, tuple(stages.values()), has_work, interval, clock)
+        self.wake = self._watchdog.wake
 
     def _thread(self, worker: Worker, main: Callable[[], None] | None = None) -> threading.Thread:
         # The threads are daemons only because a unit may hang. All threads are joined; see `join`
@@ -181,10 +182,6 @@ class ThreadRunner:
 
     def pump(self, *, is_awaited: bool = True) -> None:
         """Does nothing, because the threads run."""
-
-    def wake(self) -> None:
-        """Wakes the watchdog."""
-        self._watchdog.wake()
 
     def worker_here(self) -> Worker | None:
         """Returns the worker whose thread is calling, if any."""

@@ -69,6 +69,8 @@ class Scheduler:
             self._runner = ThreadRunner(
                 plan.name, workers, self._sessions.has_work, options.watchdog_interval, clock
             )
+        self.pump = self._runner.pump
+        """Processes the ready batches of an inline flow on this thread; see `Runner.pump`."""
         self._ending = FlowShutdown(
             self._life, self._sessions, self._wiring, workers, self._runner, options.stop_timeout
         )
@@ -130,7 +132,9 @@ class Scheduler:
         Raises:
             StreamClosed: The flow does not run, or has no inputs.
         """
-        return self.create_sessions(1)[0]
+        (session,) = self._sessions.create(1)
+        self._runner.wake()
+        return session
 
     @property
     def is_row_by_row(self) -> bool:
@@ -230,10 +234,6 @@ class Scheduler:
     def is_stopped(self) -> bool:
         """Returns whether all parts of the flow have ended."""
         return self._life.state == "stopped"
-
-    def pump(self, *, is_awaited: bool = True) -> None:
-        """Processes the ready batches of an inline flow on this thread; see `Runner.pump`."""
-        self._runner.pump(is_awaited=is_awaited)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until all rows of every source have been processed, or the flow ends.

@@ -1,6 +1,7 @@
 """Waits of threads for a change of an object, and callbacks for callers that must not block."""
 
 import logging
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -24,10 +25,12 @@ class Waiting:
         self._ready.call_due()
     """
 
-    __slots__ = ("_callbacks", "_condition", "_lock", "count", "due")
+    __slots__ = ("_callbacks", "_condition", "_lock", "count", "due", "is_awaited")
 
     count: int
     """The number of threads and callbacks that wait now."""
+    is_awaited: bool
+    """True if a thread or callback waits that no `wake` has woken yet."""
     due: deque[Callable[[], None]] | None
     """The callbacks that `call_due` will call; None before the first callback."""
 
@@ -38,6 +41,7 @@ class Waiting:
             lock: The lock that guards the awaited object.
         """
         self.count = 0
+        self.is_awaited = False
         self.due = None
         self._lock = lock
         # Most objects are never waited for, so the first wait makes the condition.
@@ -52,6 +56,7 @@ class Waiting:
         condition = self._condition
         if condition is None:
             condition = self._condition = threading.Condition(self._lock)
+        self.is_awaited = True
         self.count += 1
         try:
             return clock.wait(condition, timeout)
@@ -63,6 +68,7 @@ class Waiting:
         if self._callbacks is None:
             self._callbacks, self.due = [], deque()
         self._callbacks.append(callback)
+        self.is_awaited = True
         self.count += 1
 
     def remove(self, callback: Callable[[], None]) -> None:
@@ -75,11 +81,12 @@ class Waiting:
     def wake(self) -> None:
         """Wakes every thread, and makes every callback due. The caller holds the lock."""
         if self._condition is not None:
-            self._condition.notify_all()
+            self._condition.notify(sys.maxsize)  # `notify_all` without the cost of a call
         if self._callbacks and self.due is not None:
             self.due.extend(self._callbacks)
             self.count -= len(self._callbacks)
             self._callbacks.clear()
+        self.is_awaited = False
 
     def call_due(self) -> None:
         """Calls the callbacks that are due. The caller must hold no lock."""

@@ -6,6 +6,7 @@ the slot of the idle worker, runs the batch itself, and gives the slot back. The
 the queue, order, limits, statistics and errors of "resize". The worker's own thread stays asleep.
 """
 
+import sys
 import threading
 from collections import deque
 from collections.abc import Sized
@@ -109,9 +110,9 @@ class WorkerSlot:
 
     def wake(self) -> None:
         """Wakes the worker's own thread from `rest`. The caller holds the lock."""
-        # `notify_all`, although only one thread waits: a Ctrl-C in an earlier wait may have left a
-        # stale waiter, which `notify` could choose.
-        self._condition.notify_all()
+        # All waiters, although only one thread waits: a Ctrl-C in an earlier wait may have left a
+        # stale waiter, which `notify` could choose. This is `notify_all` without a second call.
+        self._condition.notify(sys.maxsize)
         # after the notify, because a Ctrl-C between the two lines must not leave the thread asleep
         self.is_called = True
 

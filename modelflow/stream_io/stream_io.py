@@ -48,6 +48,10 @@ class StreamIO:
         self._session = session
         self._reader = session.reader  # counts the results that were received
         self._is_owner = is_owner
+        # The results by output, and under None those of the only output.
+        self._by_port: dict[str | None, Results] = dict(session.results.items())
+        if len(session.results) == 1:
+            (self._by_port[None],) = session.results.values()
 
     def __del__(self) -> None:
         if self._is_owner and not self._session.progress.is_finished:
@@ -197,9 +201,11 @@ class StreamIO:
 
         Results of earlier buffers still arrive. May be called again.
         """
-        self._scheduler.check_process()
-        self._scheduler.submitter.close(self._session)
-        self._scheduler.pump()
+        scheduler = self._scheduler
+        if scheduler.is_foreign:
+            scheduler.check_process()
+        scheduler.submitter.close(self._session)
+        scheduler.pump()
 
     # -- out --------------------------------------------------------------------------------------
 
@@ -231,7 +237,9 @@ class StreamIO:
             timeout = check_seconds("timeout", timeout)
         if errors != "raise":
             check_errors(errors)
-        results, scheduler = self._results(port), self._scheduler
+        results, scheduler = self._by_port.get(port), self._scheduler
+        if results is None:
+            results = self._results(port)
         if scheduler.is_foreign or scheduler.options.is_inline:
             timeout = self._pump(timeout)
         # Without a limit, this wait may never end if the caller forgot to close the input. The
@@ -316,16 +324,15 @@ class StreamIO:
                 return
 
     def _results(self, port: str | None) -> "Results":
-        results = self._session.results
-        if port is None and len(results) == 1:
-            return next(iter(results.values()))
-        if port is None or port not in results:
+        found = self._by_port.get(port)
+        if found is None:
+            results = self._session.results
             names = ", ".join(map(repr, results)) or "none"
             what = "name the output to receive from" if port is None else f"no output {port!r}"
             near = "" if port is None else did_you_mean(port, results)
             hint = "" if results else "; nothing comes out: wait() waits for the end"
             raise KeyError(f"{what}{near} (outputs: {names}){hint}")
-        return results[port]
+        return found
 
     # -- the whole ------------------------------------------------------------------------------
 

@@ -2,8 +2,11 @@
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
+from modelflow.buffer import Buffer
 from modelflow.errors import below_here, did_you_mean
 from modelflow.unit.context import Context
 from modelflow.unit.kind import Collapse, Condition, Expand, Kind, Loop, Normal, Source
@@ -14,6 +17,7 @@ from modelflow.unit.unit import FlowUnit
 # after this many seconds, because a camera's frame must not wait for the next frames.
 _SOURCE_CHUNK = 8
 _SOURCE_PATIENCE = 0.001
+_DATA = attrgetter("data")
 
 
 class FunctionUnit(FlowUnit):
@@ -24,16 +28,23 @@ class FunctionUnit(FlowUnit):
     def __init__(self, signature: Signature) -> None:
         """Takes the function with its signature."""
         self._signature = signature
-        self._options: dict[str, Any] = {}
+        self._function = signature.function
         self._items: Iterator[Any] | None = None
+        if len(signature.inputs) == len(signature.outputs) == 1:
+            is_batched = signature.is_batched
+            self._compute_column = self._compute_batch if is_batched else self._compute_rows
 
     def open(self, config: Mapping[str, Any]) -> None:
         """Keeps the options for the calls of the function."""
-        self._options = dict(config)
+        if config:
+            self._function = partial(self._signature.function, **config)
 
     def process(self, ctx: Context) -> None:
         """Calls the function for each row, for the batch, or as a source."""
-        if not self._signature.inputs:
+        if self._compute_column is not None:
+            (column,), (given,) = ctx.inputs.values(), ctx.outputs.values()
+            given.extend(self._compute_column(column))
+        elif not self._signature.inputs:
             self._produce(ctx)
         elif self._signature.is_batched:
             self._process_batch(ctx)
@@ -48,12 +59,9 @@ class FunctionUnit(FlowUnit):
 
     def _process_each(self, ctx: Context) -> None:
         signature = self._signature
-        if len(signature.inputs) == len(signature.outputs) == 1:
-            self._process_simply(ctx, signature)
-            return
         for values in zip(*self._columns(ctx), strict=True):
             try:
-                answer = signature.function(*values, **self._options)
+                answer = self._function(*values)
                 given = self._by_output(answer)
             except Exception as error:
                 if not signature.outputs:
@@ -62,34 +70,41 @@ class FunctionUnit(FlowUnit):
             for name, value in given.items():
                 ctx.outputs[name].append(value)
 
-    def _process_simply(self, ctx: Context, signature: Signature) -> None:
-        """Does the same for one input and one output, without a list and a mapping for each row."""
-        function, options = signature.function, self._options
-        (column,), (given,), (wants,) = (
-            ctx.inputs.values(),
-            ctx.outputs.values(),
-            signature.takes_buffers,
-        )
+    def _compute_rows(self, column: list[Buffer]) -> list[Any]:
+        """Returns the value of each row, or its exception; see `FlowUnit._compute_column`."""
+        function, (wants,) = self._function, self._signature.takes_buffers
+        values = []
         for buffer in column:
             try:
-                answer = function(buffer if wants else buffer.data, **options)
+                answer = function(buffer if wants else buffer.data)
                 if answer is None:
                     self._by_output(answer)  # raises
             except Exception as error:  # noqa: BLE001 - the error of this row only
                 answer = error
-            given.append(answer)
+            values.append(answer)
+        return values
+
+    def _compute_batch(self, column: list[Buffer]) -> list[Any]:
+        """Returns the values of a batch; see `FlowUnit._compute_column`."""
+        (wants,) = self._signature.takes_buffers
+        answer = self._function([*column] if wants else [*map(_DATA, column)])
+        return answer if type(answer) is list else self._lists_of(answer)[0]
 
     def _process_batch(self, ctx: Context) -> None:
-        answer = self._signature.function(*self._columns(ctx), **self._options)
-        for name, values in self._by_output(answer).items():
-            if type(values) is not list and (
-                isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable)
-            ):
+        answer = self._function(*self._columns(ctx))
+        for name, values in zip(self._signature.outputs, self._lists_of(answer), strict=True):
+            ctx.outputs[name].extend(values)
+
+    def _lists_of(self, answer: Any) -> list[list[Any]]:
+        """Returns the values of each output of a batched function."""
+        by_output = self._by_output(answer)
+        for name, values in by_output.items():
+            if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
                 raise TypeError(
                     f"{self._signature.name}() gave {type(values).__name__} for output "
                     f"{name!r}; a batched function gives a list"
                 )
-            ctx.outputs[name].extend(values)
+        return [list(by_output[name]) for name in self._signature.outputs]
 
     def _produce(self, ctx: Context) -> None:
         start = time.monotonic()
@@ -113,7 +128,7 @@ class FunctionUnit(FlowUnit):
 
     def _stream(self) -> Iterator[Any]:
         if self._items is None:
-            found = self._signature.function(**self._options)
+            found = self._function()
             if not isinstance(found, Iterable):
                 raise TypeError(
                     f"{self._signature.name}() returned {type(found).__name__}; a "
@@ -176,8 +191,7 @@ class ConditionFunction(FunctionUnit):
     def process(self, ctx: Context) -> None:
         """Sends the input, or the returned value, to the named output."""
         signature = self._signature
-        columns = self._columns(ctx)
-        answer = signature.function(*(column[0] for column in columns), **self._options)
+        answer = self._function(*(column[0] for column in self._columns(ctx)))
         if isinstance(answer, str) and answer in signature.outputs:
             ctx.outputs[answer].append(ctx.inputs[signature.inputs[0]][0])
         elif isinstance(answer, Mapping) and len(answer) == 1 and set(answer) <= set(ctx.outputs):
@@ -196,8 +210,7 @@ class ExpandFunction(FunctionUnit):
     def process(self, ctx: Context) -> None:
         """Emits the values of the sub-stream of one row."""
         signature = self._signature
-        columns = self._columns(ctx)
-        answer = signature.function(*(column[0] for column in columns), **self._options)
+        answer = self._function(*(column[0] for column in self._columns(ctx)))
         if isinstance(answer, str | bytes | Mapping) or not isinstance(answer, Iterable):
             raise TypeError(
                 f"{signature.name}() gave {type(answer).__name__}; an expand function gives a list "
@@ -213,7 +226,7 @@ class CollapseFunction(FunctionUnit):
 
     def process(self, ctx: Context) -> None:
         """Emits the value for one sub-stream."""
-        answer = self._signature.function(*self._columns(ctx), **self._options)
+        answer = self._function(*self._columns(ctx))
         for name, value in self._by_output(answer).items():
             ctx.outputs[name].append(value)
 

@@ -1,3 +1,5 @@
+import pytest
+
 from modelflow.graph.advice import advice
 from modelflow.graph.read import read_graph
 from modelflow.unit.port import Port
@@ -48,3 +50,33 @@ def test_a_unit_is_asked_with_all_that_reads_what_it_gives():
 def test_units_that_advise_nothing_are_not_asked():
     graph = "digraph { input [type=input] resize [width=4, height=4] output [type=output] "
     assert advice(read_graph(graph + "input -> resize -> output }")) == []
+
+
+@pytest.mark.parametrize(
+    ("defaults", "attributes", "found"),
+    [
+        ("", "", None),
+        ("", "queue_size=2", None),  # the batch size is a default, which nobody asked for
+        ("", "batch_size=32", None),
+        ("", "batch_size=33", (32, 33, 66)),
+        ("queue_size=64", "batch_size=64", None),
+        ("batch_size=16", "queue_size=8", (8, 16, 32)),
+        ("batch_size=16", "queue_size=16", None),
+        ("batch_size=16", "queue_size_in=4", (4, 16, 32)),
+        # here `queue_size` limits the buffers of each session
+        ("batch_size=16", "queue_size=8 split_size=4", None),
+    ],
+)
+def test_a_queue_that_is_smaller_than_the_batch_is_named(defaults, attributes, found):
+    text = f"""digraph {{ {defaults} input [type=input] output [type=output]
+    one [{attributes}] input -> one -> output }}"""
+    sentences = advice(read_graph(text, units=[advised([], None)]))
+    if found is None:
+        assert sentences == []
+    else:
+        bound, size, queue = found
+        place = "<text>:2: node 'one'"
+        assert sentences == [
+            f"{place}: a queue of {bound} buffers (queue_size) seldom fills a batch of {size} "
+            f"(batch_size); write queue_size={queue}"
+        ]

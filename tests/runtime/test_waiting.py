@@ -141,3 +141,11 @@ def test_those_who_wait_are_counted(box):
     assert box.waiting.count == 2
     box.wake()
     assert box.waiting.count == 0
+
+
+def test_what_was_woken_is_not_awaited_any_more(box):
+    assert not box.waiting.is_awaited
+    box.add(lambda: None)
+    assert box.waiting.is_awaited
+    box.wake()
+    assert not box.waiting.is_awaited

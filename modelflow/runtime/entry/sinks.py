@@ -171,8 +171,9 @@ class OutputTerminal(Terminal):
             results = session.results[self._output]
             is_end = segment.is_last and segment.stream.depth == 0
             has_waiting = results.put(column, is_end)
-            if self._count(session, segment, is_end, results if has_waiting else None):
-                is_due = True
+            if has_waiting or is_end or session.progress.is_counting:  # else nothing to count
+                told = results if has_waiting else None
+                is_due = self._count(session, segment, is_end, told) or is_due
         return is_due
 
 

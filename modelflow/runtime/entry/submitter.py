@@ -7,6 +7,7 @@ Otherwise the buffer becomes ``Segment(stream, range(4, 5), [[buffer]], ...)`` i
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from typing import TYPE_CHECKING
 
 from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled, QueueFullError, StreamClosed, did_you_mean
@@ -33,7 +34,9 @@ from modelflow.runtime.session.in_flight import InFlight
 from modelflow.runtime.session.request_batch import BatchMembers
 from modelflow.runtime.session.segment import Segment
 from modelflow.runtime.session.session import Session
-from modelflow.runtime.stages.outbox import Receiver
+
+if TYPE_CHECKING:
+    from modelflow.runtime.stages.outbox import Receiver
 
 logger = logging.getLogger("modelflow")
 
@@ -126,10 +129,11 @@ class Submitter:
             StreamClosed, Cancelled: the session has ended.
         """
         port = self._ports.get(name) or self.port(name)
-        due = None if deadline is None else self._clock.now() + deadline
-        backpressure = self._try(session, port, buffers, is_last, due)
+        if deadline is not None:
+            self._set_deadline(session, buffers, deadline)
+        backpressure = self._try(session, port, buffers, is_last)
         if backpressure is not None:
-            self._wait(session, port, backpressure, timeout, (buffers, is_last, due))
+            self._wait(session, port, backpressure, timeout, (buffers, is_last))
 
     def try_send(
         self,
@@ -146,8 +150,9 @@ class Submitter:
             QueueFullError, StreamClosed, Cancelled: as `send`.
         """
         port = self.port(name)
-        due = None if deadline is None else self._clock.now() + deadline
-        backpressure = self._try(session, port, buffers, is_last, due)
+        if deadline is not None:
+            self._set_deadline(session, buffers, deadline)
+        backpressure = self._try(session, port, buffers, is_last)
         if backpressure is not None and port.is_rejecting and backpressure.is_rejectable:
             raise self.make_refusal(port, backpressure)
         return backpressure
@@ -274,7 +279,7 @@ class Submitter:
 
     def wake(self, session: Session) -> None:
         """Wakes every `send` of the session to check again, because the session was closed."""
-        session.progress.wake()
+        session.progress.took()
         if self._in_flight is not None:
             self._in_flight.wake()
         for port in self._ports.values():
@@ -300,32 +305,43 @@ class Submitter:
         message = f"input {port.name!r} refused a buffer: {backpressure.reason}{hint}"
         return QueueFullError(message, wait)
 
+    def _set_deadline(self, session: Session, buffers: Sequence[Buffer], deadline: float) -> None:
+        session.has_deadlines = True
+        due = self._clock.now() + deadline
+        for buffer in buffers:
+            buffer._deadline = due
+
     # -- under the lock -------------------------------------------------------------------------
 
     def _try(
-        self,
-        session: Session,
-        port: EntryPort,
-        buffers: Sequence[Buffer],
-        is_last: bool,
-        due: float | None,
+        self, session: Session, port: EntryPort, buffers: Sequence[Buffer], is_last: bool
     ) -> Backpressure | None:
-        """Appends buffers under the lock, or returns the backpressure."""
-        is_in_doubt = False
+        """Numbers and appends buffers under the lock, or returns the backpressure."""
+        progress, has_errors, is_in_doubt = session.progress, False, False
+        for buffer in buffers:
+            has_errors = has_errors or buffer.error is not None
         try:
             with self._lock:
                 backpressure = self._backpressure(session, port)
                 if backpressure is not None:
                     return backpressure
                 is_in_doubt = True
-                told = self._put(session, port, buffers, is_last, due)
+                first = progress.enter(port.name, len(buffers))
+                if first is None:
+                    raise self._on_end(session)
+                if is_last:
+                    progress.ended.add(port.name)
+                    if len(progress.ended) == len(self._ports):
+                        progress.close()
+                rows = range(first, first + len(buffers))
+                segment = Segment(session.stream, rows, [list(buffers)], is_last, has_errors)
+                told = port.append((segment,), session.handoff)
                 is_in_doubt = False
         finally:
             if is_in_doubt:
                 self._cancel(session)
-        if told:
-            for receiver in told:
-                receiver.call_due()
+        for receiver in told:
+            receiver.call_due()
         return None
 
     def _backpressure(self, session: Session, port: EntryPort) -> Backpressure | None:
@@ -359,33 +375,6 @@ class Submitter:
             return check_in_flight(in_flight, self._clock, is_over)
         return None
 
-    def _put(
-        self,
-        session: Session,
-        port: EntryPort,
-        buffers: Sequence[Buffer],
-        is_last: bool,
-        due: float | None,
-    ) -> list[Receiver]:
-        """Numbers and appends buffers; returns the receivers whose `call_due` must be called."""
-        first = session.progress.enter(port.name, len(buffers))
-        if first is None:
-            raise self._on_end(session)
-        if is_last:
-            session.progress.ended.add(port.name)
-            if len(session.progress.ended) == len(self._ports):
-                session.progress.close()
-        positions = range(first, first + len(buffers))
-        if due is not None:
-            session.has_deadlines = True
-            for buffer in buffers:
-                buffer._deadline = due
-        has_errors = False
-        for buffer in buffers:
-            has_errors = has_errors or buffer.error is not None
-        segment = Segment(session.stream, positions, [list(buffers)], is_last, has_errors)
-        return port.append((segment,), session.handoff)
-
     # -- waiting --------------------------------------------------------------------------------
 
     def _wait(
@@ -394,7 +383,7 @@ class Submitter:
         port: EntryPort,
         backpressure: Backpressure | None,
         timeout: float | None,
-        what: tuple[Sequence[Buffer], bool, float | None],
+        what: tuple[Sequence[Buffer], bool],
     ) -> None:
         start = self._clock.now()
         has_warned = False

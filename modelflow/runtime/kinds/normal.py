@@ -9,6 +9,9 @@ Example: of the rows 1-8, row 6 makes the unit raise::
 The error of the call with row 6 becomes the result of row 6.
 """
 
+from collections.abc import Callable
+from itertools import chain
+from operator import attrgetter
 from sys import getrefcount
 from types import CoroutineType
 from typing import Any
@@ -17,6 +20,7 @@ import numpy as np
 
 from modelflow.buffer import Buffer
 from modelflow.errors import WorkerProcessError
+from modelflow.plan import UnitPlan
 from modelflow.runtime.session.segment import Columns
 from modelflow.runtime.stages.call import (
     BatchCall,
@@ -29,7 +33,7 @@ from modelflow.runtime.stages.call import (
 from modelflow.runtime.stages.exclusive import counts_references, freeze
 from modelflow.runtime.stages.inheriting import inherit
 from modelflow.runtime.stages.kind import RunningKind
-from modelflow.unit.unit import Context
+from modelflow.unit.unit import Context, FlowUnit
 
 
 class NormalCall(UnitCall, BatchCall):
@@ -37,6 +41,13 @@ class NormalCall(UnitCall, BatchCall):
 
     # The numbers of results and of rows in the first call of a batch where they differed.
     _first_miscount: tuple[int, int] | None = None
+
+    def __init__(self, unit: FlowUnit, plan: UnitPlan) -> None:
+        """Stores the values that do not change between batches; see `UnitCall`."""
+        super().__init__(unit, plan)
+        self._compute_column = unit._compute_column
+        has_plain_context = not (self._is_per_stream or self._is_telling or self._compute_column)
+        self._is_simple = self._is_one_to_one and has_plain_context
 
     def process(self, columns: Columns, has_errors: bool, stream_of: StreamOf) -> Columns:
         """Runs the unit over a batch; see `BatchCall.process`."""
@@ -54,58 +65,55 @@ class NormalCall(UnitCall, BatchCall):
         if self._in_place and len(columns[0]) > 1:
             # Row by row, because a failing call may have changed the inputs of half of its batch.
             return self._process_rows(columns, stream_of)
-        return self._process_all(columns, stream_of)
+        return self._process_all(self._writable(columns), stream_of)
 
     def _process_all(self, columns: Columns, stream_of: StreamOf) -> Columns:
-        if self._in_place:
-            columns = self._writable(columns)
-        size = len(columns[0])
-        if self._is_per_stream or self._is_telling:
-            context = self._context_of(columns, stream_of)
-        elif self._is_one_to_one:
+        context = None
+        if self._is_simple:
             context = Context({self.inputs[0]: columns[0]}, {self._outputs[0]: []})
-        else:
-            context = self._context(columns, None)
-        failed, has_errors = self.failed, self.has_errors
+        elif self._compute_column is None:
+            context = self._context_of(columns, stream_of)
+        size, failed, has_errors = len(columns[0]), self.failed, self.has_errors
+        settled: Columns = []
         try:
-            # `_run` is inlined here, because every item of most graphs takes this path.
-            returned: object = self.unit.process(context)  # type: ignore[func-returns-value]
-            if returned is not None:
-                raise make_return_error(self.unit, returned)
-            if self._is_one_to_one:
-                settled = [self._settle(context.outputs.pop(self._outputs[0]), 0, columns)]
-                return (
-                    settled
-                    if self._output_types is None
-                    else self._check_outputs(settled, stream_of)
-                )
-            if not self._outputs:
-                return [columns[0]]
-            settled = [
-                self._settle(context.outputs.pop(name), place, columns)
-                for place, name in enumerate(self._outputs)
-            ]
-            return (
-                settled if self._output_types is None else self._check_outputs(settled, stream_of)
-            )
+            if self._compute_column is not None:
+                settled.append(self._settle(self._compute_column(columns[0]), 0, columns))
+            elif context is not None:
+                # `_run` is inlined here, because every item of most graphs takes this path.
+                returned: object = self.unit.process(context)  # type: ignore[func-returns-value]
+                if returned is not None:
+                    raise make_return_error(self.unit, returned)
+                for place, name in enumerate(self._outputs):
+                    settled.append(self._settle(context.outputs.pop(name), place, columns))
+            if self._output_types is None:
+                return settled or [columns[0]]
+            return self._check_outputs(settled, stream_of)
         except BaseException as error:
             self.failed, self.has_errors = failed, has_errors
-            if size == 1 or not self.spec.kind.is_batch_retried:
-                return self._everywhere(self._failures(error, size, columns, stream_of))
-            claim(error)
-            is_process_gone = isinstance(error, WorkerProcessError)
+            retry = self._retry_of(error, size, columns, stream_of)
         # Outside the handler. Otherwise the errors of the parts would keep the batch's error in
         # memory, as their context.
-        if is_process_gone:  # each half with the bad row would end another process
-            return self._process_rows(columns, stream_of)
-        return self._process_halves(columns, stream_of)
+        return retry(columns, stream_of)
+
+    def _retry_of(
+        self, error: BaseException, size: int, columns: Columns, stream_of: StreamOf
+    ) -> Callable[[Columns, StreamOf], Columns]:
+        """Returns the function that returns the results of a batch whose call failed."""
+        if size == 1 or not self.spec.kind.is_batch_retried:
+            failed = self._everywhere(self._failures(error, size, columns, stream_of))
+            return lambda *_: failed
+        claim(error)
+        # If the process of a unit has ended, each half with the bad row would end another one.
+        is_process_gone = isinstance(error, WorkerProcessError)
+        return self._process_rows if is_process_gone else self._process_halves
 
     def _context_of(self, columns: Columns, stream_of: StreamOf) -> Context:
         if self._is_per_stream:
             return self._context(columns, stream_of(0))
         context = self._context(columns, None)
-        streams = map(stream_of, range(len(columns[0])))
-        context.watchers = [one and one.session.watcher for one in streams]
+        if self._is_telling:
+            streams = map(stream_of, range(len(columns[0])))
+            context.watchers = [one and one.session.watcher for one in streams]
         return context
 
     def _process_halves(self, columns: Columns, stream_of: StreamOf) -> Columns:
@@ -119,7 +127,9 @@ class NormalCall(UnitCall, BatchCall):
 
     def _process_rows(self, columns: Columns, stream_of: StreamOf) -> Columns:
         rows = [
-            self._process_all([[column[row]] for column in columns], _shift(stream_of, row))
+            self._process_all(
+                self._writable([[column[row]] for column in columns]), _shift(stream_of, row)
+            )
             for row in range(len(columns[0]))
         ]
         return [[buffer for part in parts for buffer in part] for parts in zip(*rows, strict=True)]
@@ -155,9 +165,17 @@ class NormalCall(UnitCall, BatchCall):
             raise self._miscount(len(values), len(sources), place)
         if values is sources and self._is_single:
             return values
-        plain = self._wrap_plain(values, columns)
-        if plain is not None:
-            return plain
+        # The fast path takes only a list, and only if no meta is inherited. Iterating over another
+        # type may give other values than indexing it: a dict gives its keys.
+        if (
+            type(values) is list
+            and _PLAIN.issuperset(types := {*map(type, values)})
+            and not (self._inherits_meta and any(map(_META, chain.from_iterable(columns))))
+        ):
+            settled = [*map(Buffer, values)]
+            for buffer in settled if np.ndarray in types else ():
+                freeze(buffer, self._is_single)
+            return settled
         # A buffer without other references, in a list without other references, was made for this
         # call. Then no twin is needed.
         fresh = _FRESH if getrefcount(values) <= _LISTED else -1
@@ -175,24 +193,6 @@ class NormalCall(UnitCall, BatchCall):
             if type(buffer.data) is np.ndarray:
                 freeze(buffer, self._is_single)
             settled.append(buffer)
-        return settled
-
-    def _wrap_plain(self, values: list[Any], columns: Columns) -> list[Buffer] | None:
-        """Wraps a list of numbers, texts and arrays, or returns None if the fast path cannot.
-
-        The fast path takes only a list, and only if no meta is inherited. Iterating over another
-        type may give other values than indexing it: a dict gives its keys.
-        """
-        if type(values) is not list or not _PLAIN.issuperset(types := {*map(type, values)}):
-            return None
-        for column in columns if self._inherits_meta else ():
-            for buffer in column:
-                if buffer._meta:
-                    return None
-        settled = [*map(Buffer, values)]
-        for buffer in settled if np.ndarray in types else ():
-            if type(buffer.data) is np.ndarray:
-                freeze(buffer, self._is_single)
         return settled
 
     def _take(self, value: Any, source: Buffer | None) -> Buffer:
@@ -238,8 +238,10 @@ def _references(values: list[Any]) -> tuple[int, int]:
 
 _LISTED, _FRESH = _references([Buffer()]) if counts_references() else (-1, -1)
 _WRAPPED = (Buffer, Exception, CoroutineType)
+_META = attrgetter("_meta")
 # Types whose values are wrapped directly. Subclasses are excluded: they may also be exceptions.
-_PLAIN = frozenset({np.ndarray, float, int, bool, str, bytes, np.float32, np.float64, np.int64})
+_NUMBERS = {float, int, bool, np.float32, np.float64, np.int64}
+_PLAIN = frozenset({np.ndarray, str, bytes, dict, list, tuple, *_NUMBERS})
 
 
 def _count(count: int, name: str) -> str:

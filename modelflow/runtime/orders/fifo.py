@@ -113,8 +113,9 @@ class Fifo:
             return None
         first = self._queue[0]
         if isinstance(first, Batch):
-            if self._goes_whole(first, size):
-                return self._whole(first)
+            whole = self._whole(first, size)
+            if whole is not None:
+                return whole
         elif len(self._queue) == 1 and self._is_simple:
             count = len(first.positions)
             if count <= size and not (self._paused or first.stream.session.is_cancelled):
@@ -127,19 +128,16 @@ class Fifo:
             return None
         return self._batch(picked)
 
-    def _goes_whole(self, batch: Batch, size: int) -> bool:
-        """Returns whether the first batch can be given out whole, without a cut or a join."""
+    def _whole(self, batch: Batch, size: int) -> Batch | None:
+        """Gives out the first batch, or returns None if the batch must be cut or joined."""
         rows = len(batch.columns[0])
         if rows > size or (rows < size and len(self._queue) > 1) or self._paused:
-            return False
-        for span in batch.spans:  # noqa: SIM110 - a generator for every batch costs more
+            return None
+        for span in batch.spans:
             if span.stream.session.is_cancelled:
-                return False
-        return True
-
-    def _whole(self, batch: Batch) -> Batch:
+                return None
         self._queue.popleft()
-        self.ready -= len(batch.columns[0])
+        self.ready -= rows
         for span in batch.spans:
             span.ticket = self._ticket(span) if self._is_ordered else None
         return batch

@@ -89,7 +89,7 @@ class ControlledQueue(BoundedQueue):
             result = change()
             if self._waiting or self._order.has_delays:
                 self._wake_worker()
-            if self._room.count and self._order.is_roomy():
+            if self._room.is_awaited and self._order.is_roomy():
                 self._room.wake()
         return result
 

@@ -100,7 +100,12 @@ class Inbox(ControlledQueue):
                 self._add(port, segments, now)
             if self._batching is not None and self._batching.collector is not None:
                 self._batching.wake()
-            elif self._resting and self._waiting:
+            elif (
+                (resting := self._resting)
+                and self._waiting
+                # the only idle worker may have been woken before
+                and not (len(resting) == 1 and resting[0].is_called)
+            ):
                 self._idle_workers.offer(handoff)
             return bool(self._room.due)
 
@@ -129,7 +134,7 @@ class Inbox(ControlledQueue):
                 for row in rows:
                     row.arrived = now
                 self._add(port, rows, now)
-        if self._room.count and self._order.is_roomy():
+        if self._room.is_awaited and self._order.is_roomy():
             self._room.wake()
 
     def _add(self, port: int, segments: Sequence[Segment], now: float) -> None:
@@ -180,7 +185,7 @@ class Inbox(ControlledQueue):
                         is_slow = self._is_one_by_one and slot.stats.row > SLOW_ROW
                         is_part = is_slow or self._is_part
                         batch = order.cut(self._part(slot, is_slow) if is_part else self._size)
-                        if self._room.count or filling is not None:
+                        if filling is not None or (self._room.is_awaited and order.is_roomy()):
                             self._note_cut(batch)
                         if self._resting and waiting:
                             self._wake_worker()
@@ -209,7 +214,7 @@ class Inbox(ControlledQueue):
                     is_part = is_slow or self._is_part
                     part = self._part(slot, is_slow) if is_part else part
                 batch = order.cut(part)
-                if self._room.count or self._batching is not None:
+                if self._batching is not None or (self._room.is_awaited and order.is_roomy()):
                     self._note_cut(batch)
             if self._resting and waiting:  # other workers can start before this call ends
                 self._wake_worker()
@@ -265,5 +270,5 @@ class Inbox(ControlledQueue):
     def _note_cut(self, batch: Batch | None) -> None:
         if self._batching is not None:
             self._batching.note_cut(batch)
-        if self._room.count and self._order.is_roomy():
+        if self._room.is_awaited and self._order.is_roomy():
             self._room.wake()

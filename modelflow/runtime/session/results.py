@@ -63,7 +63,7 @@ class Results:
             if is_last:
                 self._is_last_in = True
                 self.is_ended = not self._holders
-            if self._ready.count:
+            if self._ready.is_awaited:
                 self._ready.wake()
             return bool(self._ready.due)
 

@@ -164,18 +164,6 @@ class Span:
         """Returns whether the span is the last of its session at this place of the graph."""
         return self.is_last and self.stream.depth == 0
 
-    def join(self, segment: Segment) -> None:
-        """Adds the next rows of the same stream."""
-        ours, theirs = self.positions, segment.positions
-        if not ours:
-            self.positions = theirs
-        elif theirs:
-            if isinstance(ours, range) and isinstance(theirs, range) and ours.stop == theirs.start:
-                self.positions = range(ours.start, theirs.stop)
-            else:
-                self.positions = [*ours, *theirs]
-        self.is_last = segment.is_last
-
 
 class Batch:
     """The rows of a call of a unit, from one stream or several."""
@@ -215,11 +203,19 @@ class Batch:
         last, has_errors = None, False
         for segment in segments:
             has_errors = has_errors or segment.has_errors
-            if last is not None and last.stream is segment.stream:
-                last.join(segment)
-            else:
-                last = Span(segment.stream, segment.positions, segment.is_last)
+            positions = segment.positions
+            if last is None or last.stream is not segment.stream:
+                last = Span(segment.stream, positions, segment.is_last)
                 spans.append(last)
+                continue
+            before = last.positions
+            if not before:
+                last.positions = positions
+            elif type(before) is range is type(positions) and before.stop == positions.start:
+                last.positions = range(before.start, positions.stop)
+            elif positions:
+                last.positions = [*before, *positions]
+            last.is_last = segment.is_last
         columns = [
             [buffer for segment in segments for buffer in segment.columns[place]]
             for place in range(width)

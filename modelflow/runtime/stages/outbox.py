@@ -144,9 +144,13 @@ class Outbox:
             handoff: The slots that the calling thread has borrowed, and to which receivers may add
                 slots.
         """
-        gate, only = self._gate, self._only
+        gate, only, append_whole = self._gate, self._only, self._append_whole
         if only is not None and (gate is None or _is_alone(batch)):
-            if self._forward(only, batch, results, has_errors, handoff):
+            if append_whole is not None and len(results) == 1:
+                # The code of `_forward` without the cost of a call.
+                batch.columns, batch.has_errors = results, has_errors
+                append_whole(batch, handoff)
+            elif self._forward(only, batch, results, has_errors, handoff):
                 only[0].call_due()
             return
         if gate is None:

@@ -209,7 +209,7 @@ class Worker(WorkerReport):
                 takes more rows.
         """
         if self.slot.borrower is handoff:
-            self._leave()
+            self._stats.busy_since, self.phase = None, "idle"  # `_leave`, without a call
             self.thread_id = self._own_thread
         self.stage.inbox.give_back(self.slot, handoff, is_owing)
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import modelflow
 from modelflow.buffer import Buffer
 from modelflow.errors import EndFlow, FlowUnitError, WorkerProcessError
 from modelflow.unit.kind import Collapse, Condition, Expand, Loop, Normal, Stream
@@ -351,3 +352,35 @@ def test_a_unit_that_returns_something_is_told_to_emit():
     call.unit = Returning()
     (column,) = run(call, [0])
     assert "process() returned list; expected nothing" in str(column[0].error)
+
+
+@pytest.mark.parametrize("is_batched", [False, True])
+def test_a_function_in_a_graph_keeps_errors_meta_and_arrays_as_a_class_does(is_batched):
+    def halve(value):
+        if value.sum() < 0:
+            raise ValueError("negative")
+        return value / 2
+
+    def halve_all(values):
+        return [halve(value) for value in values]
+
+    unit = modelflow.flowunit(batched=is_batched)(halve_all if is_batched else halve)
+    text = f"digraph {{ input [type=input] output [type=output] {unit.SPEC.name} [batch_size=4]"
+    text += f" input -> {unit.SPEC.name} -> output }}"
+    with modelflow.Flow(text, units=[unit], threads=0) as flow, flow.create_stream_io() as stream:
+        sent = [Buffer(np.full(2, value), {"row": value}) for value in (2.0, -1.0, 4.0)]
+        found = stream.exchange({"input": sent})["output"]
+    assert [buffer.get("row") for buffer in found] == [2.0, -1.0, 4.0]
+    assert [buffer.error is None for buffer in found] == [True, False, True]
+    assert "negative" in str(found[1].error)
+    assert [buffer.data.tolist() for buffer in (found[0], found[2])] == [[1.0, 1.0], [2.0, 2.0]]
+
+
+def test_a_unit_that_empties_its_inputs_and_fails_has_an_error_for_each_row():
+    def process(ctx):
+        ctx.inputs["in"].clear()
+        raise ValueError("no good")
+
+    call = call_of(process, kind=Normal(is_batch_retried=False))
+    (column,) = run(call, [Buffer(1), Buffer(2), Buffer(3)])
+    assert [buffer.error is not None for buffer in column] == [True, True, True]

@@ -53,16 +53,20 @@ def test_a_twin_has_lists_and_buffers_of_its_own():
 
 def test_a_span_joins_what_follows():
     s = stream()
-    span = Span(s, (), False)
-    span.join(segment(s, 0, 2))
-    assert span.positions == range(2)
-    span.join(segment(s, 2, 1))
-    assert span.positions == range(3)
-    span.join(segment(s, 3, 0, is_last=True))
+
+    def join(*segments):
+        (span,) = Batch.of(segments, 1).spans
+        return span
+
+    nothing, end = Segment(s, (), [[]], False, False), segment(s, 3, 0, is_last=True)
+    assert join(nothing, segment(s, 0, 2)).positions == range(2)
+    span = join(segment(s, 0, 2), segment(s, 2, 1))
+    assert (span.positions, span.is_last) == (range(3), False)
+    span = join(segment(s, 0, 2), segment(s, 2, 1), end)
     assert (span.positions, span.is_last, span.is_session_end) == (range(3), True, True)
-    gap = Span(s, range(2), False)
-    gap.join(segment(s, 5, 1))
-    assert gap.positions == [0, 1, 5]
+    assert join(segment(s, 0, 2), segment(s, 5, 1)).positions == [0, 1, 5]
+    gap = Segment(s, [0, 2], [[Buffer(), Buffer()]], False, False)
+    assert join(gap, segment(s, 3, 1), end).positions == [0, 2, 3]
 
 
 def test_the_end_of_a_sub_stream_is_not_the_session_s():
