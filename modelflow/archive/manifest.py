@@ -3,9 +3,10 @@
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
+from modelflow.dataclass import dataclass
 from modelflow.errors import ConfigError
 
 SUFFIX = ".mfz"

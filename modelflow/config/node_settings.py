@@ -8,9 +8,10 @@ of ``plan/chain.py`` explains why a requested fusion is not possible.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any, Literal
 
+from modelflow.dataclass import dataclass
 from modelflow.unit.option import option
 
 _POSITIVE: Any = {"minimum": 1, "maximum": 1 << 30}
