@@ -1,4 +1,4 @@
-"""Tests that frozen dataclasses of modelflow behave as those of the standard library."""
+"""Tests of frozen dataclasses, which behave as the standard library defines."""
 
 import copy
 import dataclasses
