@@ -95,6 +95,8 @@ class Registry:
         """
         if ":" in name:
             return _import(name)
+        if built_in := self._find_built_in(name):
+            return built_in
         for where, table in self._tables(skips=False):
             if name in table:
                 if self._skip_default and table is self._packages:
@@ -139,6 +141,21 @@ class Registry:
         theirs = {id(unit) for units in packages.values() for unit in units}
         yield "decorated functions", _by_name(s for s in list_declared() if id(s) not in theirs)
         yield "installed packages", packages if skips else self._packages
+
+    def _find_built_in(self, name: str) -> FlowUnitSpec | None:
+        """Returns the built-in unit of that name, without importing the other built-in units.
+
+        The result is None if the unit may stand in another place of the order of precedence.
+        """
+        places = (self._given, self._folders, _by_name(list_declared()))
+        is_hidden = self._skip_default or any(name in place for place in places)
+        if is_hidden or find_entry_points(GROUP) or not name.isidentifier():
+            return None
+        try:
+            found: FlowUnitSpec = importlib.import_module(f"{_BUILT_IN.module}.{name}").SPEC
+        except Exception:  # noqa: BLE001 - `_packages` finds the same error, and keeps it for a message
+            return None
+        return found
 
     @cached_property
     def _packages(self) -> Table:
