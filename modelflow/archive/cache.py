@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from modelflow.archive.manifest import SUFFIX
+from modelflow.archive.suffix import SUFFIX
 from modelflow.dataclass import dataclass
 from modelflow.errors import ConfigError
 from modelflow.quantities import bytes_of

@@ -9,7 +9,6 @@ from typing import Any
 from modelflow.dataclass import dataclass
 from modelflow.errors import ConfigError
 
-SUFFIX = ".mfz"
 MANIFEST = "modelflow.json"
 LOCK = "requirements.lock"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from modelflow.archive.archive import is_archive_file
+from modelflow.archive.suffix import is_archive_file
 from modelflow.config.override import ARG, SET, flatten
 from modelflow.config.read import is_graph_file, read_config
 from modelflow.dataclass import dataclass
