@@ -21,7 +21,7 @@ class _Dataclasses(griffe.Extension):
     """Lets griffe find the parameters of a class that `modelflow.dataclass` has made."""
 
     def on_alias_instance(self, *, alias: griffe.Alias, **_: Any) -> None:
-        """Names the decorator of the standard library, as mypy sees it."""
+        """Names the decorator of the standard library, which type checkers see."""
         if alias.target_path == "modelflow.dataclass.dataclass":
             alias.target_path = "dataclasses.dataclass"
 
