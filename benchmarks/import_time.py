@@ -87,7 +87,7 @@ def main() -> None:
         found = medians({name: partial(processor_ms, cases[name]) for name in cases}, rounds)
         modules = {name: imported(cases[name]) for name in cases}
     print_table(
-        "processor time of fresh interpreters, in turn",
+        "processor time of fresh interpreters, medians of alternating rounds",
         ("statement or command", "ms", "/numpy", "our modules", "all", "heavy packages"),
         [
             (

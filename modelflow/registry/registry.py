@@ -95,7 +95,8 @@ class Registry:
         """
         if ":" in name:
             return _import(name)
-        if built_in := self._find_built_in(name):
+        is_given = name in self._given or name in self._folders
+        if not is_given and (built_in := self._find_built_in(name)):
             return built_in
         for where, table in self._tables(skips=False):
             if name in table:
@@ -145,11 +146,10 @@ class Registry:
     def _find_built_in(self, name: str) -> FlowUnitSpec | None:
         """Returns the built-in unit of that name, without importing the other built-in units.
 
-        The result is None if the unit may stand in another place of the order of precedence.
+        The result is None if a decorated function or an installed package may have the name, too.
         """
-        places = (self._given, self._folders, _by_name(list_declared()))
-        is_hidden = self._skip_default or any(name in place for place in places)
-        if is_hidden or find_entry_points(GROUP) or not name.isidentifier():
+        is_hidden = self._skip_default or name in _by_name(list_declared())
+        if is_hidden or self._installed or not name.isidentifier():
             return None
         try:
             found: FlowUnitSpec = importlib.import_module(f"{_BUILT_IN.module}.{name}").SPEC
@@ -158,9 +158,13 @@ class Registry:
         return found
 
     @cached_property
+    def _installed(self) -> tuple[EntryPoint, ...]:
+        return find_entry_points(GROUP)
+
+    @cached_property
     def _packages(self) -> Table:
         found: list[FlowUnitSpec] = []
-        for entry in (_BUILT_IN, *find_entry_points(GROUP)):
+        for entry in (_BUILT_IN, *self._installed):
             package = entry.dist.name if entry.dist is not None else entry.value
             try:
                 found += specs_in(entry.load())
