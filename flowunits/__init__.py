@@ -1,6 +1,7 @@
 """The built-in flow units, one folder for each unit.
 
-To add a unit, add a folder whose ``__init__.py`` defines ``SPEC`` or ``SPECS``. This file finds it.
+To add a unit, add a folder of its name whose ``__init__.py`` defines ``SPEC``. This file finds it.
+A graph imports only its own units.
 """
 
 import importlib
@@ -11,12 +12,13 @@ from modelflow import FlowUnitSpec
 __all__ = ["SPECS"]
 
 
-def _specs() -> tuple[FlowUnitSpec, ...]:
-    found: list[FlowUnitSpec] = []
-    for module in pkgutil.iter_modules(__path__):
-        package = importlib.import_module(f"{__name__}.{module.name}")
-        found.extend(getattr(package, "SPECS", None) or (package.SPEC,))
-    return tuple(found)
+SPECS: tuple[FlowUnitSpec, ...]
 
 
-SPECS = _specs()
+def __getattr__(name: str) -> tuple[FlowUnitSpec, ...]:
+    if name != "SPECS":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    modules = [module.name for module in pkgutil.iter_modules(__path__)]
+    found = tuple([importlib.import_module(f"{__name__}.{module}").SPEC for module in modules])
+    globals()["SPECS"] = found
+    return found

@@ -11,15 +11,17 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from importlib.metadata import EntryPoint, entry_points
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from modelflow.errors import did_you_mean
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 Base = TypeVar("Base")
 
 
-def find_entry_points(group: str) -> tuple[EntryPoint, ...]:
+def find_entry_points(group: str) -> "tuple[EntryPoint, ...]":
     """Returns the entry points of a group in all installed packages.
 
     The entry points are cached until a folder of ``sys.path`` changes.
@@ -28,7 +30,10 @@ def find_entry_points(group: str) -> tuple[EntryPoint, ...]:
 
 
 @functools.lru_cache(maxsize=16)
-def _read_entry_points(group: str, *_: object) -> tuple[EntryPoint, ...]:
+def _read_entry_points(group: str, *_: object) -> "tuple[EntryPoint, ...]":
+    # Here, because it takes longer to import than the names that are built in take to find.
+    from importlib.metadata import entry_points
+
     return tuple(entry_points(group=group))
 
 
@@ -81,7 +86,7 @@ class Plugins(Generic[Base]):
             self._names = None
             self._classes, self.instances = {}, {}
 
-    def _entry_points(self) -> Mapping[str, EntryPoint]:
+    def _entry_points(self) -> "Mapping[str, EntryPoint]":
         return {point.name: point for point in find_entry_points(self._group)}
 
     def names(self) -> tuple[str, ...]:

@@ -1,7 +1,6 @@
 """Tables of text for terminals and notebooks, and times in readable units."""
 
 from collections.abc import Mapping, Sequence
-from html import escape
 
 
 def text_table(rows: Sequence[Mapping[str, str]]) -> str:
@@ -26,6 +25,8 @@ def html_table(rows: Sequence[Mapping[str, str]], caption: str = "") -> str:
         rows: The rows, all with the same columns.
         caption: The text above the table.
     """
+    from html import escape  # here, because only notebooks need it
+
     head = "".join(f"<th>{escape(name)}</th>" for name in (rows[0] if rows else ()))
     body = "".join(
         "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row.values()) + "</tr>"

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, NoReturn, Self
 
-from modelflow.archive.manifest import MANIFEST, SUFFIX, Manifest, name_problem
+from modelflow.archive.manifest import MANIFEST, Manifest, name_problem
 from modelflow.errors import ConfigError
 
 MODE = stat.S_IFREG | 0o644
@@ -30,11 +30,6 @@ _BEGIN = b"PK\3\4"  # the start of a member, and so of every zip file with membe
 _LOCATOR = 20
 _LOCAL_HEADER = 30
 _UTF8 = 0x800
-
-
-def is_archive_file(path: Path) -> bool:
-    """Returns True if a path has the suffix of archives."""
-    return path.suffix.lower() == SUFFIX
 
 
 class Archive:

@@ -3,12 +3,12 @@
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
+from modelflow.dataclass import dataclass
 from modelflow.errors import ConfigError
 
-SUFFIX = ".mfz"
 MANIFEST = "modelflow.json"
 LOCK = "requirements.lock"
 

@@ -14,7 +14,7 @@ from typing import IO, NamedTuple
 
 from modelflow.archive.archive import Archive
 from modelflow.archive.cache import hold
-from modelflow.archive.manifest import SUFFIX
+from modelflow.archive.suffix import SUFFIX
 from modelflow.archive.unpack import cache_folder, make_private
 from modelflow.errors import ConfigError
 

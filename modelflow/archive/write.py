@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
-from modelflow.archive.archive import MODE, MOST_MEMBERS, Archive, is_archive_file
-from modelflow.archive.manifest import MANIFEST, SUFFIX, Manifest, PackedFile, name_problem
+from modelflow.archive.archive import MODE, MOST_MEMBERS, Archive
+from modelflow.archive.manifest import MANIFEST, Manifest, PackedFile, name_problem
+from modelflow.archive.suffix import SUFFIX, is_archive_file
 from modelflow.errors import ConfigError, explain_os_error
 from modelflow.files.whole_file import remove_drafts, whole_file
 

@@ -51,6 +51,48 @@ _COMMANDS = {
     "version": "version",
 }
 
+# The first sentence of the help of each command that is not hidden. `modelflow --help` shows these
+# without importing the modules.
+_SENTENCES = {
+    "cache": "Lists and removes cached archives.",
+    "check": "Finds every mistake of a graph, and prints each with its line.",
+    "completion": "Prints the script that completes modelflow in a shell.",
+    "convert": "Writes a graph in another format: native TOML, TOML with DOT, YAML, JSON or DOT.",
+    "dashboard": (
+        "Shows a running flow in the browser: its graph, rates, queues, errors and bottleneck."
+    ),
+    "deploy": (
+        "Writes a folder to deploy GRAPH: an archive of the graph (see modelflow pack) and the "
+        "files for TARGET."
+    ),
+    "doctor": (
+        "Names the bottleneck of a flow, the evidence, the change to make, and its expected gain."
+    ),
+    "draw": "Draws a graph, with a colour for each device.",
+    "edit": (
+        "Edits a graph file in the browser: its picture, its units' options, its text, its "
+        "mistakes."
+    ),
+    "graphs": "Lists the graphs that come with modelflow.",
+    "init": "Writes the application NAME into a folder of that name.",
+    "load": "Sends load to a graph or to a running server, and shows rates and latencies.",
+    "model": "Shows a model's ports, a unit file for the model, and the time of a batch.",
+    "new": "Writes a new flow unit or graph that works, for you to change.",
+    "pack": "Packs a graph with its units, models, files and modules into one archive.",
+    "profile": "Runs a graph for some time and shows how each node's workers spent the time.",
+    "ray": "Runs graphs on a Ray cluster.",
+    "run": "Runs a graph: a graph file, or the name of a graph that comes with modelflow.",
+    "schema": "Prints the JSON Schema of graph files.",
+    "serve": "Serves graphs and models to the clients of TensorFlow Serving and Open Inference.",
+    "top": (
+        "Shows the current figures of each node of a running flow: rates, use of its workers' "
+        "time, queues."
+    ),
+    "tune": "Finds faster settings of threads, batch sizes and queues, and shows the change.",
+    "units": "Lists every flow unit that a graph can use, or describes the unit NAME.",
+    "version": "Prints the versions of modelflow and of its libraries, and the available devices.",
+}
+
 # Error numbers of a failed write to standard output. Its OSError names no file; others name one.
 _UNWRITTEN = (errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC)
 
@@ -62,6 +104,15 @@ class _Unread(Exception):  # noqa: N818 - no error of ours
 class _Commands(click.Group):
     def list_commands(self, _: click.Context) -> list[str]:
         return [*_COMMANDS]
+
+    def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
+        width = formatter.width - 6 - max(map(len, _SENTENCES))
+        rows = [
+            (name, click.Command(name, help=sentence).get_short_help_str(width))
+            for name, sentence in _SENTENCES.items()
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         # For an unknown name all commands are loaded, because click suggests the nearest name.

@@ -3,11 +3,12 @@
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from modelflow.config.document import KeyReader
 from modelflow.config.schema import PLACEMENT_KEYS
+from modelflow.dataclass import dataclass
 from modelflow.errors import ConfigError, Location
 from modelflow.quantities import bytes_of
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from modelflow.archive.archive import is_archive_file
+from modelflow.archive.suffix import is_archive_file
 from modelflow.config.document import (
     FORM_BY_SUFFIX,
     MOST_BYTES,

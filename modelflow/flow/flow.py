@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from modelflow.errors import did_you_mean
 from modelflow.flow.life import FlowLife
-from modelflow.flow.map import ItemMap, amap_items, map_items, options_of
-from modelflow.runtime.stats import FlowStats
-from modelflow.stream_io import StreamIO, answer_of, wait_until_deadline
 
 if TYPE_CHECKING:
+    from modelflow.flow.map import ItemMap
     from modelflow.profile.recording import Recording
     from modelflow.profile.trace_events import FollowedRequest
+    from modelflow.runtime.stats import FlowStats
+    from modelflow.stream_io import StreamIO
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ class Flow(FlowLife):
 
     def create_stream_io(
         self, context: Mapping[str, Any] | None = None, *, source: str | None = None
-    ) -> StreamIO:
+    ) -> "StreamIO":
         """Opens a session, through which you send and receive a stream of buffers.
 
         Args:
@@ -63,9 +63,9 @@ class Flow(FlowLife):
             raise TypeError(f"context: got {context!r:.60}; expected a mapping, or source=NODE")
         scheduler = self._running_scheduler()
         if source is None:
-            stream = StreamIO(scheduler, scheduler.create_session())
+            stream = self._stream_class(scheduler, scheduler.create_session())
         elif source in scheduler.sources:
-            stream = StreamIO(scheduler, scheduler.sources[source], is_owner=False)
+            stream = self._stream_class(scheduler, scheduler.sources[source], is_owner=False)
         else:
             names = ", ".join(map(repr, scheduler.sources)) or "none"
             near = did_you_mean(str(source), scheduler.sources)
@@ -111,10 +111,12 @@ class Flow(FlowLife):
             stream = self.create_stream_io()
             found = stream.exchange(columns, timeout, wait=wait)
         else:
+            from modelflow.stream_io import wait_until_deadline
+
             with wait_until_deadline(deadline, timeout) as limit:
                 stream = self.create_stream_io()
                 found = stream.exchange(columns, limit, deadline, wait=wait)
-        return answer_of(found, stream._session.single_outputs)
+        return self._answer_of(found, stream._session.single_outputs)
 
     async def ainfer(
         self,
@@ -130,10 +132,12 @@ class Flow(FlowLife):
             stream = self.create_stream_io()
             found = await stream.aexchange(columns, timeout, wait=wait)
         else:
+            from modelflow.stream_io import wait_until_deadline
+
             with wait_until_deadline(deadline, timeout) as limit:
                 stream = self.create_stream_io()
                 found = await stream.aexchange(columns, limit, deadline, wait=wait)
-        return answer_of(found, stream._session.single_outputs)
+        return self._answer_of(found, stream._session.single_outputs)
 
     def map(
         self,
@@ -176,6 +180,8 @@ class Flow(FlowLife):
             FlowUnitError, DeadlineExceeded, KeyError: An item failed.
             StreamClosed: The flow does not run, or was stopped.
         """
+        from modelflow.flow.map import map_items
+
         make = self._job(in_flight, ordered=ordered, errors=errors, deadline=deadline)
         return map_items(make, items)
 
@@ -192,6 +198,8 @@ class Flow(FlowLife):
 
         The items may be an asynchronous iterable.
         """
+        from modelflow.flow.map import amap_items
+
         make = self._job(in_flight, ordered=ordered, errors=errors, deadline=deadline)
         return amap_items(make, items)
 
@@ -202,7 +210,9 @@ class Flow(FlowLife):
         ordered: bool,
         errors: Literal["raise", "return"],
         deadline: float | None,
-    ) -> Callable[[Callable[[], None]], ItemMap[Any]]:
+    ) -> "Callable[[Callable[[], None]], ItemMap[Any]]":
+        from modelflow.flow.map import ItemMap, options_of
+
         scheduler = self._running_scheduler()
         scheduler.check_outside("map")
         plan = scheduler.plan
@@ -233,7 +243,7 @@ class Flow(FlowLife):
 
         return draw(self.graph)
 
-    def stats(self) -> FlowStats:
+    def stats(self) -> "FlowStats":
         """Returns the current statistics: a mapping from node names to the statistics of each node.
 
         Each node has counts, batch sizes, times and queues. The whole flow has requests, latency
@@ -243,6 +253,8 @@ class Flow(FlowLife):
             ...
             rate = (flow.stats()["infer"].buffers - before["infer"].buffers) / seconds
         """
+        from modelflow.runtime.stats import FlowStats
+
         return FlowStats() if self._scheduler is None else self._scheduler.statistics()
 
     def record(  # noqa: PLR0913 - each is the user's to set

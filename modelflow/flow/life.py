@@ -1,23 +1,23 @@
-"""The start and the end of a flow: from a graph to its running engine."""
+"""The start and the end of a flow: from a graph to its running engine.
+
+The engine and NumPy are imported by ``Flow(...)``. They are not imported with the class, because
+programs import `Flow` that make no flow. They are not imported later, because no request may wait
+for an import.
+"""
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from modelflow.buffer import Buffer
-from modelflow.error_log import ErrorLog, log_error
 from modelflow.errors import GraphError, StreamClosed
-from modelflow.graph.graph import Graph
-from modelflow.graph.read import check_arguments, read_graph
-from modelflow.graph.signature import contradictions
 from modelflow.log import FlowLog
-from modelflow.plan import make_plan
 from modelflow.quantities import check_seconds
-from modelflow.runtime.flow_state import SchedulerOptions
 from modelflow.runtime.lifecycle import stop_at_exit
 
 if TYPE_CHECKING:
+    from modelflow.buffer import Buffer
+    from modelflow.graph.graph import Graph
     from modelflow.profile.profile_section import Journal
     from modelflow.runtime.scheduler import Scheduler
 
@@ -36,8 +36,8 @@ class FlowLife:
         results_bound: int = 1024,
         stop_timeout: float = 10.0,
         watchdog_interval: float = 30.0,
-        on_error: Callable[[Buffer], None] | None = None,
-        tap: Callable[[str, str, Sequence[Buffer]], None] | None = None,
+        on_error: "Callable[[Buffer], None] | None" = None,
+        tap: "Callable[[str, str, Sequence[Buffer]], None] | None" = None,
     ) -> None:
         """Reads and checks the graph, and starts no thread.
 
@@ -68,6 +68,13 @@ class FlowLife:
             ConfigError, GraphError, PlanError: The graph cannot run. The error lists every mistake.
             TypeError, ValueError: A number has the wrong type, or is out of its range.
         """
+        import modelflow.flow.map  # noqa: F401 - for `Flow.map`
+        from modelflow.error_log import ErrorLog, log_error
+        from modelflow.graph.graph import Graph
+        from modelflow.graph.read import check_arguments, read_graph
+        from modelflow.runtime.flow_state import SchedulerOptions
+        from modelflow.stream_io import StreamIO, answer_of
+
         if threads not in (None, 0):
             raise ValueError(
                 f"threads: got {threads!r}; expected None, or 0 to run on the calling thread"
@@ -91,6 +98,10 @@ class FlowLife:
         self._log: FlowLog | None = None
         self._journal: Journal | None = None
         self._process = os.getpid()
+        self._stream_class, self._answer_of = (
+            StreamIO,
+            answer_of,
+        )  # an import for each would be slower
 
     # -- life -----------------------------------------------------------------------------------
 
@@ -125,6 +136,8 @@ class FlowLife:
 
     def _check_models(self, scheduler: "Scheduler") -> None:
         """Checks that the inputs and outputs in the graph file agree with the loaded models."""
+        from modelflow.graph.signature import contradictions
+
         findings = list(contradictions(self.graph, scheduler.tensor))
         if findings:
             raise GraphError(findings)
@@ -214,7 +227,7 @@ class FlowLife:
         await asyncio.to_thread(self.stop, error is None)
 
     @property
-    def graph(self) -> Graph:
+    def graph(self) -> "Graph":
         """The checked graph of this flow."""
         return self._graph
 
@@ -230,7 +243,7 @@ class FlowLife:
             StreamClosed: The flow was made before the process forked.
         """
         if self._scheduler is None:
-            # not at the top: it is half of the modules that a flow needs
+            from modelflow.plan import make_plan
             from modelflow.runtime.scheduler import Scheduler
 
             self._scheduler = Scheduler(

@@ -5,7 +5,6 @@ ordered, item one is yielded and nine is sent, but item three waits for two. If 
 three is yielded as well, and ten is sent.
 """
 
-import asyncio
 from collections import deque
 from collections.abc import (
     AsyncIterable,
@@ -17,17 +16,19 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
+from modelflow.dataclass import dataclass
 from modelflow.quantities import check_seconds
 from modelflow.stream_io import answer_of
 from modelflow.stream_io.request import Request, submit
 from modelflow.stream_io.values import check_errors
 
 if TYPE_CHECKING:
+    import asyncio
+
     from modelflow.runtime.scheduler import Scheduler
 
 T = TypeVar("T")
@@ -212,12 +213,13 @@ async def amap_items(
     make: Callable[[Callable[[], None]], ItemMap[T]], items: Iterable[T] | AsyncIterable[T]
 ) -> AsyncIterator[Any]:
     """Yields items with their answers without blocking the event loop; see `Flow.amap`."""
+    import asyncio  # not at the top: it takes a third of the import time of Flow
+
     loop, changed = asyncio.get_running_loop(), asyncio.Event()
-    job = make(lambda: None if loop.is_closed() else _wake(loop, changed))
     following = _follower(items)
+    job = make(lambda: None if loop.is_closed() else _wake(loop, changed))
     upcoming: asyncio.Future[Any] | None = None
-    is_done = False
-    failure: Exception | None = None
+    is_done, failure = False, None
     try:
         while True:
             if not is_done and upcoming is None and job.has_room:
@@ -252,7 +254,7 @@ async def amap_items(
         raise failure
 
 
-def _wake(loop: asyncio.AbstractEventLoop, changed: asyncio.Event) -> None:
+def _wake(loop: "asyncio.AbstractEventLoop", changed: "asyncio.Event") -> None:
     try:
         loop.call_soon_threadsafe(changed.set)
     except RuntimeError:  # the loop was closed meanwhile, and no task waits

@@ -1,7 +1,6 @@
 """Inputs and outputs of a graph, with all facts that are known without the graph."""
 
-from dataclasses import dataclass
-
+from modelflow.dataclass import dataclass
 from modelflow.wire.tensor import TensorSpec, datatype_of, shape_text
 
 

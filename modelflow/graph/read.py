@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from modelflow.archive.unpack import is_unpacked
 from modelflow.config.flow_config import FlowConfig
 from modelflow.config.override import apply_overrides, substitute_args
 from modelflow.config.read import read_config
@@ -84,6 +83,8 @@ def _modules_of(config: FlowConfig) -> Iterator[None]:
     if not config.modules:
         yield
         return
+    from modelflow.archive.unpack import is_unpacked  # here, because few programs use archives
+
     folders = list(map(str, config.modules))
     with _importing:
         others = [

@@ -26,7 +26,6 @@ other processes, too.
 
 import builtins
 import functools
-import hashlib
 import importlib
 import importlib.util
 import itertools
@@ -138,6 +137,8 @@ class UnitFolders:
             return self._loads[path]
 
     def _new(self, path: Path) -> _Folder:
+        import hashlib  # here, because it loads OpenSSL, and few graphs have unit folders
+
         name = f"{_PREFIX}{hashlib.sha256(str(path).encode()).hexdigest()[:16]}_{next(_numbers)}"
         folder = _Folder(path, name, self)
         for top, file in folder.files.items():
@@ -241,6 +242,8 @@ def _files(path: Path) -> Iterator[tuple[str, _File]]:
 
 
 def _digest(files: Iterator[Path] | Sequence[Path]) -> str:
+    import hashlib
+
     digest = hashlib.sha256()
     for file in sorted(file for file in files if file.is_file()):
         digest.update(file.name.encode() + b"\0" + file.read_bytes())

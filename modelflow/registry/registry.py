@@ -95,6 +95,9 @@ class Registry:
         """
         if ":" in name:
             return _import(name)
+        is_given = name in self._given or name in self._folders
+        if not is_given and (built_in := self._find_built_in(name)):
+            return built_in
         for where, table in self._tables(skips=False):
             if name in table:
                 if self._skip_default and table is self._packages:
@@ -140,10 +143,28 @@ class Registry:
         yield "decorated functions", _by_name(s for s in list_declared() if id(s) not in theirs)
         yield "installed packages", packages if skips else self._packages
 
+    def _find_built_in(self, name: str) -> FlowUnitSpec | None:
+        """Returns the built-in unit of that name, without importing the other built-in units.
+
+        The result is None if a decorated function or an installed package may have the name, too.
+        """
+        is_hidden = self._skip_default or name in _by_name(list_declared())
+        if is_hidden or self._installed or not name.isidentifier():
+            return None
+        try:
+            found: FlowUnitSpec = importlib.import_module(f"{_BUILT_IN.module}.{name}").SPEC
+        except Exception:  # noqa: BLE001 - `_packages` finds the same error, and keeps it for a message
+            return None
+        return found
+
+    @cached_property
+    def _installed(self) -> tuple[EntryPoint, ...]:
+        return find_entry_points(GROUP)
+
     @cached_property
     def _packages(self) -> Table:
         found: list[FlowUnitSpec] = []
-        for entry in (_BUILT_IN, *find_entry_points(GROUP)):
+        for entry in (_BUILT_IN, *self._installed):
             package = entry.dist.name if entry.dist is not None else entry.value
             try:
                 found += specs_in(entry.load())

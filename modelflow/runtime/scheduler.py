@@ -7,8 +7,8 @@ state of the flow.
 """
 
 import _thread
-import asyncio
 import logging
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -179,9 +179,13 @@ class Scheduler:
             return None
         if self.options.is_inline:
             return None
+        # No thread has an event loop before asyncio is imported, which takes a tenth of a start.
+        find_loop = getattr(sys.modules.get("asyncio"), "get_running_loop", None)
         try:
-            asyncio.get_running_loop()
+            is_in_loop = find_loop is not None and find_loop() is not None
         except RuntimeError:  # this thread has no running event loop
+            is_in_loop = False
+        if not is_in_loop:
             session.handoff = Handoff(None, self._sessions.known)
         return session.handoff
 

@@ -1,6 +1,9 @@
 import json
 
+import click
 import pytest
+
+from modelflow.cli.main import cli
 
 
 def test_check_says_that_all_is_well(modelflow_here):
@@ -136,6 +139,16 @@ def test_every_command_has_help(modelflow_here, command):
     assert done.returncode == 0
     assert "Usage: modelflow" in done.stdout
     assert "\\b" not in done.stdout
+
+
+def test_the_list_of_commands_has_the_first_sentence_of_the_help_of_each():
+    context = click.Context(cli, terminal_width=400, max_content_width=400)
+    listed = cli.get_help(context).partition("Commands:\n")[2].splitlines()
+    commands = [cli.get_command(context, name) for name in cli.list_commands(context)]
+    shown = [one for one in commands if not one.hidden]
+    assert [line.split(maxsplit=1) for line in listed] == [
+        [one.name, one.get_short_help_str(400)] for one in shown
+    ]
 
 
 def test_debug_shows_the_traceback(modelflow_here):

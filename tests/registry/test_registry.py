@@ -168,6 +168,20 @@ def test_two_packages_with_one_name_are_an_error_of_that_name_alone(installed):
             registry.find("in_both")
 
 
+def test_a_package_with_the_name_of_a_built_in_unit_is_an_error_of_that_name_alone(installed):
+    installed("installed_four", UNITS.format(name="resize"))
+    registry = Registry()
+    assert registry.find("crop")
+    with pytest.raises(ConfigError, match="'resize' stands twice among installed packages"):
+        registry.find("resize")
+
+
+def test_a_decorated_function_wins_over_the_built_in_unit_of_its_name():
+    exec(UNITS.format(name="crop"), {"__name__": "module_of_crop"})
+    assert Registry().find("crop").location is not None
+    assert Registry(skip_default=True).find("resize").name == "resize"
+
+
 def test_a_module_gives_the_units_that_it_defines(monkeypatch):
     module = types.ModuleType("own_units")
     exec(

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from modelflow.cli.options.graph_choice import GraphChoice
 from modelflow.errors import ModelflowError
 
 if TYPE_CHECKING:
@@ -109,6 +108,8 @@ def _items(values: Iterable[str], begun: str) -> list[CompletionItem]:
 
 
 def _graph(context: click.Context) -> "Graph | None":
+    # Here, because only completion needs it, and every command imports this module.
+    from modelflow.cli.options.graph_choice import GraphChoice
 
     # While click completes the value of an option, it has not parsed the arguments yet.
     source: Any = context.params.get("graph") or next(iter(context.args), None)

@@ -122,7 +122,8 @@ def _send_files(
     Raises:
         ConfigError: An archive does not exist, or is damaged.
     """
-    from modelflow.archive.archive import Archive, is_archive_file
+    from modelflow.archive.archive import Archive
+    from modelflow.archive.suffix import is_archive_file
 
     found: list[str] = []
     archives: dict[str, Path] = {}

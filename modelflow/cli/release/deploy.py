@@ -202,7 +202,7 @@ def _write(
 
 def _pack(graph: GraphChoice, archive: Path, given: dict[str, Any]) -> "Manifest":
     """Packs the graph, or copies an archive, which reading the graph verifies later."""
-    from modelflow.archive.archive import is_archive_file
+    from modelflow.archive.suffix import is_archive_file
 
     if is_archive_file(graph.path):
         return _copy(graph, archive, given)

@@ -36,17 +36,20 @@ class Token(NamedTuple):
     end: int
 
 
+# The characters of a name behind the first one. As a list of the others, because Python takes long
+# to compile a class with a character beyond U+FFFF.
+_MORE = r"[^\x00-#%-/:-@\[-^`{-\x7f]"
 _SKIP = re.compile(r"(?:\s+|//[^\n]*|\#[^\n]*|/\*.*?\*/)+", re.DOTALL)
 # In addition to Graphviz, a name may contain a variable of the environment: ${NAME}.
 _TOKEN = re.compile(
     r'"(?P<QUOTED>(?:[^"\\]|\\.)*)"'
     r"|(?P<SYMBOL>->|--|[{}\[\]=;,:+])"
-    r"|(?P<ID>-?(?:\.\d+|\d+(?:\.\d*)?)(?![\w.\u0080-\U0010ffff$])"
-    r"|(?:\$\{\w+\}|[A-Za-z_\u0080-\U0010ffff$])(?:\$\{\w+\}|[\w\u0080-\U0010ffff$])*)",
+    rf"|(?P<ID>-?(?:\.\d+|\d+(?:\.\d*)?)(?!{_MORE}|\.)"
+    rf"|(?:\$\{{\w+\}}|(?![0-9]){_MORE})(?:\$\{{\w+\}}|{_MORE})*)",
     re.DOTALL,
 )
 # Graphviz reads `20ms` as two words, with a warning.
-_NUMBER_AND_NAME = re.compile(r"-?\.?\d[\w.\u0080-\U0010ffff$]*")
+_NUMBER_AND_NAME = re.compile(rf"-?\.?\d(?:{_MORE}|\.)*")
 _KINDS = {kind.name: kind for kind in TokenKind}
 
 

@@ -1,9 +1,10 @@
 """The diagnosis: from two snapshots of a flow to its limit and the suggested changes."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
+from modelflow.dataclass import dataclass
 from modelflow.insight.doctor.case import Case, StageCase
 from modelflow.insight.doctor.faults import FAULTS
 from modelflow.insight.doctor.finding import Finding

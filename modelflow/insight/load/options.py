@@ -1,7 +1,8 @@
 """The options of a load test: rate or clients, duration and limits."""
 
 import math
-from dataclasses import dataclass
+
+from modelflow.dataclass import dataclass
 
 ARRIVALS = ("poisson", "constant")
 """The distributions of the requests of a rate: at random times, or at equal intervals."""

@@ -1,9 +1,10 @@
 """The settings that the tuner changes: threads, batch size and queue size of each stage."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from modelflow.dataclass import dataclass
 from modelflow.plan import ExecutionPlan, StagePlan
 
 

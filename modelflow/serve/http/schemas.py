@@ -3,12 +3,13 @@
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 
+from modelflow.dataclass import dataclass
 from modelflow.graph.graph_port import GraphPort, Signature
 from modelflow.serve.requests.model import Model
 from modelflow.serve.requests.rows import describe_tensor

@@ -11,8 +11,9 @@ import re
 import signal
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from modelflow.dataclass import dataclass
 from modelflow.serve.activity import MOST, ActivityState, Version
 from modelflow.serve.processes.control_channel import Message
 
