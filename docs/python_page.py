@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import griffe
 
@@ -17,24 +16,12 @@ _LITERAL = re.compile(r"(?m)^(.*)::\n\n((?:    .*\n?|\n)+)")
 _PUBLIC_SPECIAL = frozenset({"__array__", "__dlpack__", "__dlpack_device__", "__bytes__"})
 
 
-class _Dataclasses(griffe.Extension):
-    """Lets griffe find the parameters of a class that `modelflow.dataclass` has made."""
-
-    def on_alias_instance(self, *, alias: griffe.Alias, **_: Any) -> None:
-        """Names the decorator of the standard library, which type checkers see."""
-        if alias.target_path == "modelflow.dataclass.dataclass":
-            alias.target_path = "dataclasses.dataclass"
-
-
 class PythonPage:
     """Describes public names by their docstrings."""
 
     def __init__(self) -> None:
         self._package = griffe.load(
-            "modelflow",
-            search_paths=[str(ROOT)],
-            docstring_parser="google",
-            extensions=griffe.load_extensions(_Dataclasses),
+            "modelflow", search_paths=[str(ROOT)], docstring_parser="google"
         )
 
     def summary(self, path: str) -> str:

@@ -37,11 +37,9 @@ import functools
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
-
-from modelflow.dataclass import dataclass
 
 _RENAMED = {"described": "describe_error", "told": "format_error"}
 

@@ -12,10 +12,10 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from modelflow.archive.suffix import SUFFIX
-from modelflow.dataclass import dataclass
 from modelflow.errors import ConfigError
 from modelflow.quantities import bytes_of
 

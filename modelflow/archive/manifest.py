@@ -3,10 +3,9 @@
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from modelflow.dataclass import dataclass
 from modelflow.errors import ConfigError
 
 MANIFEST = "modelflow.json"

@@ -5,9 +5,9 @@ import pathlib
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from modelflow.dataclass import dataclass
 from modelflow.errors import ConfigError, Finding, Location, did_you_mean
 from modelflow.unit.option import REQUIRED, Option
 

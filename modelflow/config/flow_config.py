@@ -10,12 +10,11 @@ up, as in Graphviz. In a `Position` y points down, as on a page.
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from modelflow.config.placement import PlacementConfig
-from modelflow.dataclass import dataclass
 from modelflow.errors import Location
 
 

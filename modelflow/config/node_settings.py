@@ -8,10 +8,9 @@ of ``plan/chain.py`` explains why a requested fusion is not possible.
 """
 
 from collections.abc import Mapping
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from modelflow.dataclass import dataclass
 from modelflow.unit.option import option
 
 DEFAULT_QUEUE_SIZE = 32

@@ -4,12 +4,11 @@ import contextlib
 import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from modelflow.config.flow_config import ArgConfig, FlowConfig, NodeConfig
 from modelflow.config.variables import format_setting
-from modelflow.dataclass import dataclass
 from modelflow.errors import ConfigError, Finding, GraphError, Location, did_you_mean
 
 _EVERY = "*"

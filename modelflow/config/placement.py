@@ -3,12 +3,11 @@
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from modelflow.config.document import KeyReader
 from modelflow.config.schema import PLACEMENT_KEYS
-from modelflow.dataclass import dataclass
 from modelflow.errors import ConfigError, Location
 from modelflow.quantities import bytes_of
 

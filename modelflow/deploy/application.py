@@ -1,12 +1,11 @@
 """`Application`: the description of a graph to deploy."""
 
 import re
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from modelflow.dataclass import dataclass
 from modelflow.errors import ConfigError
 
 if TYPE_CHECKING:

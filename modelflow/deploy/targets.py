@@ -2,9 +2,9 @@
 
 import shlex
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 
-from modelflow.dataclass import dataclass
 from modelflow.deploy.application import Application
 from modelflow.deploy.compose import compose_file
 from modelflow.deploy.helm import chart

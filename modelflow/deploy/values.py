@@ -5,12 +5,11 @@ import json
 import re
 import secrets
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 import yaml
-
-from modelflow.dataclass import dataclass
 
 ABSENT: Any = object()
 """The value of a missing key."""

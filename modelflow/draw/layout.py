@@ -8,10 +8,9 @@ A box with a position in the graph file keeps this position, and its edges are d
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from modelflow.dataclass import dataclass
 from modelflow.draw.outline import Outline, OutlineEdge, OutlineNode
 
 Point = tuple[float, float]

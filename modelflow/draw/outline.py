@@ -5,11 +5,10 @@ snapshot of a flow in another process.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from modelflow.config.flow_config import Position, read_position
-from modelflow.dataclass import dataclass
 from modelflow.graph.node import Node, Role
 
 if TYPE_CHECKING:

@@ -10,14 +10,13 @@ import importlib
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from modelflow.dataclass import dataclass
 from modelflow.device import CPU, Device
 from modelflow.engine.options import InferenceOptions
 from modelflow.errors import (

@@ -9,6 +9,7 @@ import glob
 import logging
 import os
 import threading
+from dataclasses import dataclass
 from inspect import get_annotations
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from modelflow.dataclass import dataclass
 from modelflow.device import Device
 from modelflow.engine.batching import CallSizes
 from modelflow.engine.engine import Arrays, Engine, LoadedModel, LoadRequest, unit_error

@@ -3,12 +3,11 @@
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from modelflow.dataclass import dataclass
 from modelflow.device import CPU
 from modelflow.engine.engine import LoadGroup, LoadRequest
 from modelflow.engine.lookup import choose_versions, engine_for, find_engine, newest_path

@@ -5,10 +5,9 @@ option of another engine is an error, as any unknown option is.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from modelflow.dataclass import dataclass
 from modelflow.device.driver import total_memory
 from modelflow.errors import ConfigError, did_you_mean
 from modelflow.unit.option import option, options_of, with_defaults

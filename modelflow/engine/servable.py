@@ -11,13 +11,12 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from modelflow.dataclass import dataclass
 from modelflow.device import Memory, memory_of
 from modelflow.engine.batching import CallSizes
 from modelflow.engine.engine import LoadedModel, unit_error

@@ -3,12 +3,12 @@
 import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from modelflow.dataclass import dataclass
 from modelflow.device import memory_of
 from modelflow.engine.batching import CallSizes
 from modelflow.engine.engine import LoadedModel

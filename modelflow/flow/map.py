@@ -16,11 +16,11 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
+from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
-from modelflow.dataclass import dataclass
 from modelflow.quantities import check_seconds
 from modelflow.stream_io import answer_of
 from modelflow.stream_io.request import Request, submit

@@ -3,6 +3,7 @@
 import glob
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,6 @@ from modelflow.config.document import read_text, read_toml
 from modelflow.config.flow_config import NodeConfig
 from modelflow.config.override import CallerText, flatten
 from modelflow.config.read import read_config
-from modelflow.dataclass import dataclass
 from modelflow.errors import ConfigError
 from modelflow.graph.files import ImportedModules, files_in, is_passed, is_program
 from modelflow.graph.graph import Graph

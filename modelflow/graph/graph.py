@@ -1,10 +1,10 @@
 """The frozen, checked graph, with every name resolved and every value converted."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 
 from modelflow.config.flow_config import FlowConfig
-from modelflow.dataclass import dataclass
 from modelflow.graph.check.scopes import Scopes
 from modelflow.graph.node import Edge, Endpoint, Node, Role
 from modelflow.unit.port import Port

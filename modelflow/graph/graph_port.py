@@ -1,6 +1,7 @@
 """Inputs and outputs of a graph, with all facts that are known without the graph."""
 
-from modelflow.dataclass import dataclass
+from dataclasses import dataclass
+
 from modelflow.wire.tensor import TensorSpec, datatype_of, shape_text
 
 

@@ -1,12 +1,11 @@
 """The parts of a graph: nodes, ports and edges, with every name resolved."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from modelflow.config.node_settings import NodeSettings
-from modelflow.dataclass import dataclass
 from modelflow.device import CPU, Device
 from modelflow.errors import Location
 from modelflow.unit.kind import Kind, Normal

@@ -1,10 +1,10 @@
 """Endpoints such as ``http://127.0.0.1:8080/path``, and the options of units that listen."""
 
 import resource
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from modelflow.dataclass import dataclass
 from modelflow.errors import did_you_mean
 from modelflow.unit.option import option
 

@@ -4,14 +4,13 @@ import json
 import logging
 import uuid
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
 import numpy as np
 
 from modelflow.buffer import Buffer
-from modelflow.dataclass import dataclass
 from modelflow.errors import DeadlineExceeded, FlowUnitError
 from modelflow.files.json_value import json_value
 

@@ -8,11 +8,10 @@ announced body, the head need not be parsed again::
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from modelflow.dataclass import dataclass
 from modelflow.ipc.loop_queue import LoopQueue
 
 if TYPE_CHECKING:

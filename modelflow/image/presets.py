@@ -12,10 +12,9 @@ Keras also uses names of models. Models that scale their input themselves have t
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
-
-from modelflow.dataclass import dataclass
 
 PresetName = Literal[
     "imagenet_torch",

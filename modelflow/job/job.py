@@ -5,10 +5,10 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from modelflow.dataclass import dataclass
 from modelflow.error_log import log_error, logger
 from modelflow.errors import ArgumentError, FlowFailed
 from modelflow.flow import Flow

@@ -1,13 +1,12 @@
 """Frozen values of a plan: threads, batches, queues, routes."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from typing import Any
 
 from modelflow.config.node_settings import NodeSettings
-from modelflow.dataclass import dataclass
 from modelflow.device import Device
 from modelflow.table import html_table, text_table
 from modelflow.unit.spec import FlowUnitSpec

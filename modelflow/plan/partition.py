@@ -20,10 +20,10 @@ valid if no call can wait for its own result. Two examples break that rule, and 
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 
 from modelflow.config.node_settings import NodeSettings
 from modelflow.config.placement import PlacementConfig
-from modelflow.dataclass import dataclass
 from modelflow.errors import Finding
 from modelflow.graph.check.edges import prove
 from modelflow.graph.check.loops import (

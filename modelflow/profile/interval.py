@@ -6,9 +6,9 @@ rows in 750 calls are 300 rows/s and 4 rows a call.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from modelflow.dataclass import dataclass
 from modelflow.runtime.stats import FlowStats, Histogram, NodeStats
 
 __all__ = ["Interval", "NodeInterval"]

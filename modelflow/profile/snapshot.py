@@ -6,11 +6,10 @@ The document has a version. Later programs can read it, or refuse it and name it
 import os
 import platform
 from collections.abc import Mapping
-from dataclasses import field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import modelflow
-from modelflow.dataclass import dataclass
 from modelflow.draw.outline import Outline
 from modelflow.errors import ConfigError
 from modelflow.profile.process import process_figures

@@ -5,11 +5,11 @@ import importlib
 import sys
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from modelflow.dataclass import dataclass
 from modelflow.errors import ConfigError, did_you_mean
 from modelflow.registry.folder_modules import UnitFolders, unit_modules
 from modelflow.unit.unit import FlowUnit

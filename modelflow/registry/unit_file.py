@@ -3,12 +3,12 @@
 import dataclasses
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from modelflow.config.document import Document
-from modelflow.dataclass import dataclass
 from modelflow.device import kind_problem
 from modelflow.errors import ConfigError, EngineError, Finding, GraphError, Location, did_you_mean
 from modelflow.plugins import find_entry_points

@@ -5,11 +5,10 @@ its message, and not as an instance of an exception class (`modelflow.ipc.cause`
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from modelflow.buffer import Buffer
-from modelflow.dataclass import dataclass
 from modelflow.errors import DeadlineExceeded, FlowUnitError, describe_error
 from modelflow.ipc.cause import Cause, cause_of
 from modelflow.ipc.channel import MessageError, sendable

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from modelflow.archive.manifest import Manifest
 from modelflow.config.flow_config import EdgeConfig, FlowConfig, NodeConfig, PortRef, ServeConfig
-from modelflow.dataclass import dataclass
 from modelflow.errors import EndFlow, FlowFailed, PlanError, StreamClosed
 from modelflow.flow import Flow
 from modelflow.graph.node import Role

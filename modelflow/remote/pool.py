@@ -8,9 +8,9 @@ import logging
 import random
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from modelflow.config.placement import PlacementConfig
-from modelflow.dataclass import dataclass
 from modelflow.errors import NoReplicaError, ReplicaLostError, format_error
 from modelflow.remote.message import Answers, Rows
 from modelflow.remote.replica import Replica, Reports

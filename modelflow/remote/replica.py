@@ -8,9 +8,9 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from modelflow.dataclass import dataclass
 from modelflow.errors import ModelflowError
 from modelflow.ipc.channel import Channel, MessageError
 from modelflow.remote.message import Answers, Rows

@@ -8,9 +8,9 @@ slots.
 import logging
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from modelflow.dataclass import dataclass
 from modelflow.errors import format_error
 from modelflow.remote.replica import RemoteProcess, Report
 from modelflow.runtime.clock import Clock

@@ -7,9 +7,9 @@ up the start.
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from modelflow.buffer import Buffer
-from modelflow.dataclass import dataclass
 from modelflow.errors import FlowUnitError, StreamClosed
 from modelflow.runtime.clock import SYSTEM_CLOCK, Clock
 from modelflow.runtime.locks import Lock, make_lock

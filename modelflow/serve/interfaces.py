@@ -1,10 +1,9 @@
 """Protocols between the parts of a server: the replica group and the source of models."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from modelflow.dataclass import dataclass
 from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.serve.metrics.snapshot import ModelSnapshot
 

@@ -1,13 +1,12 @@
 """The options of a server: addresses, keys, and limits on requests and models."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from modelflow.dataclass import dataclass
 from modelflow.http.options import ConnectionLimits, TlsOptions
 from modelflow.wire.json_outline import JsonLimits
 from modelflow.wire.problem import Code, refuse
@@ -32,6 +31,9 @@ class GrpcKind(StrEnum):
 def has_grpc(kind: GrpcKind) -> bool:
     """Returns whether the package of a gRPC server is installed."""
     return find_spec("zttp" if kind is GrpcKind.NATIVE else "grpc") is not None
+
+
+# ruff: noqa: RUF009
 
 
 # The headings of ``modelflow serve --help``.

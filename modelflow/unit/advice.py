@@ -1,9 +1,8 @@
 """Advice of a unit about its place in a graph: a better way to the same result."""
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
-
-from modelflow.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

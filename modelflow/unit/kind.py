@@ -6,10 +6,10 @@ the table of that folder. Decorated functions of the kind need a line in ``funct
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
-from modelflow.dataclass import dataclass
 from modelflow.errors import ConfigError, did_you_mean
 
 

@@ -9,11 +9,10 @@ import re
 import types
 import typing
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import MISSING
+from dataclasses import MISSING, dataclass
 from enum import Enum
 from typing import Any, Literal, Union
 
-from modelflow.dataclass import dataclass
 from modelflow.errors import ConfigError, did_you_mean
 
 

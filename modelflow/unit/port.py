@@ -1,10 +1,10 @@
 """Inputs and outputs of a flow unit: their names, and the data that passes."""
 
 import re
+from dataclasses import dataclass
 
 import numpy as np
 
-from modelflow.dataclass import dataclass
 from modelflow.wire.tensor import TensorSpec
 
 # Suggestions for a misspelt type. NumPy's other names are also accepted.

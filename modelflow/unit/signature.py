@@ -4,11 +4,11 @@ import inspect
 import re
 import typing
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
 from modelflow.buffer import Buffer
-from modelflow.dataclass import dataclass
 from modelflow.errors import ConfigError, Location, below_here
 from modelflow.unit.option import REQUIRED, Option
 from modelflow.unit.port import Port

@@ -4,13 +4,12 @@ import importlib
 import pkgutil
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from modelflow.dataclass import dataclass
 from modelflow.errors import (
     BadRequest,
     ConfigError,

@@ -4,12 +4,12 @@ PyAV is imported on first use.
 """
 
 import re
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from modelflow.dataclass import dataclass
 from modelflow.errors import MissingDependencyError, did_you_mean
 from modelflow.unit.option import option
 

@@ -4,11 +4,11 @@ The decoder needs all of a packet to return the frames of PyAV's own decoding. P
 extradata are side data. An edit list marks packets whose frames are decoded, but not shown.
 """
 
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from modelflow.buffer import Buffer
-from modelflow.dataclass import dataclass
 from modelflow.video.address import load_av
 
 # Parameters that a decoder takes from the container, in addition to extradata and size.

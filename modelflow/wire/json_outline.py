@@ -4,11 +4,11 @@ The outline of ``{"instances": [[1.5, 2], [3, 4]]}`` is ``{:[[,],[,]]}``.
 """
 
 import re
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from modelflow.dataclass import dataclass
 from modelflow.wire.problem import Code, refuse
 
 

@@ -6,13 +6,13 @@ A model's input ``TensorSpec("image", float32, (None, 224, 224, 3))`` takes batc
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from modelflow.dataclass import dataclass
 from modelflow.wire.problem import refuse, shorten
 
 DATATYPES: Mapping[str, np.dtype[Any]] = MappingProxyType(

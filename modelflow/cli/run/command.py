@@ -5,6 +5,7 @@ import sys
 import threading
 import traceback
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,6 @@ from modelflow.cli.options.shell_completion import complete_output
 from modelflow.cli.run.watch import Turn, run_watched
 from modelflow.cli.terminal.messages import tell
 from modelflow.cli.terminal.progress import describe_progress, describe_result, progress
-from modelflow.dataclass import dataclass
 from modelflow.errors import FlowFailed, ModelflowError, StreamClosed
 from modelflow.signals import ExitCode, Undisturbed, termination
 

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from modelflow.config.dot.syntax import (
@@ -15,7 +15,6 @@ from modelflow.config.dot.syntax import (
 )
 from modelflow.config.dot.tokens import Token, TokenKind, TokenReader, tokens_of
 from modelflow.config.flow_config import EdgeConfig, NodeConfig, PortRef
-from modelflow.dataclass import dataclass
 from modelflow.errors import ConfigError, Finding, Location
 
 _COMPASS = frozenset(("n", "ne", "e", "se", "s", "sw", "w", "nw", "c", "_"))

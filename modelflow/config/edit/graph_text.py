@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, Self
 
 from modelflow.config.document import Document, mistake, read_toml
@@ -20,7 +20,6 @@ from modelflow.config.flow_config import (
 )
 from modelflow.config.override import CallerText, apply_overrides
 from modelflow.config.variables import escape
-from modelflow.dataclass import dataclass
 from modelflow.errors import ConfigError, Finding, Location, did_you_mean
 
 _GRAPHCONF = ("graph", "graphconf")

@@ -2,11 +2,10 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from modelflow.config.flow_config import PortRef
-from modelflow.dataclass import dataclass
 
 Edge = tuple[PortRef, PortRef]
 

@@ -1,9 +1,9 @@
 """TensorFlow's options, and its settings of the whole process: threads, GPU memory, devices."""
 
 import logging
+from dataclasses import dataclass
 from typing import Any
 
-from modelflow.dataclass import dataclass
 from modelflow.device import Device
 from modelflow.engine.engine import absent_gpu, late_setting_error
 from modelflow.engine.options import GpuMemoryOptions

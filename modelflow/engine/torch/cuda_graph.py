@@ -4,9 +4,9 @@ import logging
 import threading
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-from modelflow.dataclass import dataclass
 from modelflow.device.torch_memory import load_torch, make_private_stream
 
 _log = logging.getLogger(__name__)

@@ -2,12 +2,11 @@
 
 import logging
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from modelflow.dataclass import dataclass
 from modelflow.device.torch_memory import load_torch, numpy_dtypes
 from modelflow.engine.engine import LoadRequest, check_ports, model_error, require_fed
 from modelflow.log import LEVELS

@@ -1,9 +1,9 @@
 """PyTorch's options, its settings of the whole process, and its names of devices."""
 
 import threading
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from modelflow.dataclass import dataclass
 from modelflow.device import CPU, Device, memory_of
 from modelflow.device.torch_memory import TorchMemory, load_torch
 from modelflow.engine.engine import LoadRequest, absent_gpu, late_setting_error

@@ -1,8 +1,8 @@
 """The conditions for edges: connected, each input fed once, acyclic, one origin for each node."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from modelflow.dataclass import dataclass
 from modelflow.errors import CycleError, Finding, PortError
 from modelflow.graph.check.loops import back_edges, find_cycle, in_order, successors_of
 from modelflow.graph.check.scopes import Scopes, find_scopes

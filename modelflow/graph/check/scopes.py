@@ -18,9 +18,8 @@ numbered inside each image, but the buffers of ``image`` are the images.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
-from modelflow.dataclass import dataclass
 from modelflow.errors import Finding, PortError, StreamMismatchError
 from modelflow.graph.check.loops import looping_ports, loops_of, nodes_before
 from modelflow.graph.node import Edge, Endpoint, Node, Role

@@ -1,10 +1,10 @@
 """The input of the doctor: a flow between two snapshots, with the load of its machine."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from modelflow.dataclass import dataclass
 from modelflow.insight.doctor.service_time import ServiceTime
 from modelflow.profile.interval import Interval, NodeInterval
 from modelflow.profile.snapshot import Snapshot

@@ -1,10 +1,9 @@
 """The diagnosis: from two snapshots of a flow to its limit and the suggested changes."""
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from modelflow.dataclass import dataclass
 from modelflow.insight.doctor.case import Case, StageCase
 from modelflow.insight.doctor.faults import FAULTS
 from modelflow.insight.doctor.finding import Finding

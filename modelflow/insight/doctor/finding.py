@@ -1,11 +1,9 @@
 """A finding of the doctor: the cause, the node, the evidence and the suggested change."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
-
-from modelflow.dataclass import dataclass
 
 
 class Cause(StrEnum):

@@ -5,9 +5,8 @@ rows would take 25 ms. That is 640 rows a second; calls with 8 rows give 470.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Self
-
-from modelflow.dataclass import dataclass
 
 # Sizes with fewer calls are not used for the fit.
 _LEAST_CALLS = 3

@@ -2,10 +2,10 @@
 
 import ssl
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from modelflow.dataclass import dataclass
 from modelflow.errors import ConfigError
 
 _SCHEMES = {"http": 80, "https": 443}

@@ -1,8 +1,7 @@
 """The options of a load test: rate or clients, duration and limits."""
 
 import math
-
-from modelflow.dataclass import dataclass
+from dataclasses import dataclass
 
 ARRIVALS = ("poisson", "constant")
 """The distributions of the requests of a rate: at random times, or at equal intervals."""

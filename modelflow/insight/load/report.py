@@ -4,13 +4,12 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from modelflow.dataclass import dataclass
 from modelflow.insight.load.options import LoadOptions
 from modelflow.insight.load.target import Attempt, Outcome
 

@@ -7,8 +7,8 @@ stage. Calls that wait much longer with two threads wait for the interpreter loc
 
 from bisect import bisect_left
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from modelflow.dataclass import dataclass
 from modelflow.insight.doctor.case import Case
 from modelflow.insight.doctor.service_time import ServiceTime
 

@@ -1,10 +1,9 @@
 """The effect of a placement, estimated without a run: the rows that cross, and their cost."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 
-from modelflow.dataclass import dataclass
 from modelflow.graph.graph import Graph
 from modelflow.graph.graph_port import tensor_text
 from modelflow.graph.node import Endpoint

@@ -7,9 +7,9 @@ measured again.
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from modelflow.dataclass import dataclass
 from modelflow.errors import TuningError
 from modelflow.insight.tune.search import Goal
 

@@ -2,12 +2,12 @@
 
 import pickle
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from modelflow.buffer import Buffer
-from modelflow.dataclass import dataclass
 from modelflow.flow import Flow
 from modelflow.graph.graph import Graph
 from modelflow.graph.graph_port import tensor_text

@@ -17,10 +17,9 @@ batch size of 16 gains nothing and is dropped.
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
-from modelflow.dataclass import dataclass
 from modelflow.insight.tune.cost import StageCost
 from modelflow.insight.tune.settings import Settings, StageSettings
 from modelflow.insight.tune.simulate import Outcome

@@ -1,10 +1,9 @@
 """The settings that the tuner changes: threads, batch size and queue size of each stage."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from modelflow.dataclass import dataclass
 from modelflow.plan import ExecutionPlan, StagePlan
 
 

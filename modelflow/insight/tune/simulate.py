@@ -12,8 +12,8 @@ import math
 import random
 from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from modelflow.dataclass import dataclass
 from modelflow.insight.load.report import Sample
 from modelflow.insight.tune.cost import StageCost
 from modelflow.insight.tune.settings import Settings, StageSettings

@@ -6,10 +6,9 @@ A comparison under real load decides at the end: present, changed, present, chan
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from modelflow.dataclass import dataclass
 from modelflow.errors import TuningError
 from modelflow.insight.doctor.case import Case
 from modelflow.insight.load.flow_target import FlowTarget

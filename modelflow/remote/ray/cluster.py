@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from time import monotonic
@@ -12,7 +13,6 @@ from typing import Any
 
 from modelflow.archive.received import digest_of
 from modelflow.config.placement import PlacementConfig
-from modelflow.dataclass import dataclass
 from modelflow.errors import ConfigError, MissingDependencyError, did_you_mean
 from modelflow.remote.ray.client import ASKED, AUTO, HOST_PORT, Client, ClusterError
 

@@ -8,11 +8,11 @@ worker.
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from modelflow.buffer import Buffer
-from modelflow.dataclass import dataclass
 from modelflow.runtime.queues.backpressure import Backpressure, check_in_flight, check_inbox
 from modelflow.runtime.queues.inbox import Inbox
 from modelflow.runtime.session.segment import Segment

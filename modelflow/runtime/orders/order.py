@@ -2,11 +2,11 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from modelflow.dataclass import dataclass
 from modelflow.runtime.session.segment import Batch, Segment
 
 if TYPE_CHECKING:

@@ -26,9 +26,8 @@ holds for a queue with one input, unless rows of a paused session come back.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from modelflow.dataclass import dataclass
 
 if TYPE_CHECKING:
     from modelflow.runtime.clock import Clock

@@ -1,9 +1,9 @@
 """The description of a kind of unit for the runtime, which ends the kind's own file."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from modelflow.dataclass import dataclass
 from modelflow.plan import StagePlan, UnitPlan
 from modelflow.runtime.clock import Clock
 from modelflow.runtime.orders.fair import Fair

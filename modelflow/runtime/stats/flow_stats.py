@@ -2,9 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
-from modelflow.dataclass import dataclass
 from modelflow.runtime.stats.histogram import Histogram, Record
 from modelflow.runtime.stats.node_stats import NodeStats, add_nodes
 from modelflow.table import html_table, text_table, time_text

@@ -7,11 +7,9 @@ histogram is within 9 % of the true value.
 import bisect
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from math import ceil, log2
 from typing import Self
-
-from modelflow.dataclass import dataclass
 
 # The buckets for each doubling. A value differs from the middle of its bucket by at most a factor
 # of 2 ** (1 / 8).

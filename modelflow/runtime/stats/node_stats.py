@@ -2,10 +2,9 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from modelflow.dataclass import dataclass
 from modelflow.runtime.stats.counters import WorkerStats
 from modelflow.runtime.stats.histogram import Histogram
 from modelflow.runtime.stats.processor_time import NOTHING

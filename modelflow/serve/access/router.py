@@ -2,13 +2,12 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from http import HTTPStatus
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from modelflow.dataclass import dataclass
 from modelflow.http.reply import Reply
 from modelflow.http.request import HttpRequest
 from modelflow.serve.access.keys import Group

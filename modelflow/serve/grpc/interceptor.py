@@ -1,9 +1,9 @@
 """The steps that every gRPC call passes, from its metadata to its status."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from modelflow.dataclass import dataclass
 from modelflow.serve.access.error_reply import CHALLENGE, seconds_until_retry
 from modelflow.serve.access.middleware import Middleware
 from modelflow.serve.grpc.service import Method

@@ -6,11 +6,10 @@ server creates an `Rpc` for each message, and takes the replies when the client 
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from modelflow.dataclass import dataclass
 from modelflow.http.request import RequestObserver
 from modelflow.serve.access.keys import Group
 from modelflow.serve.requests.model import Terms

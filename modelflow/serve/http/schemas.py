@@ -3,13 +3,12 @@
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 
-from modelflow.dataclass import dataclass
 from modelflow.graph.graph_port import GraphPort, Signature
 from modelflow.serve.requests.model import Model
 from modelflow.serve.requests.rows import describe_tensor

@@ -6,10 +6,9 @@ models.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from modelflow.dataclass import dataclass
 from modelflow.draw.outline import Outline
 from modelflow.profile.snapshot import Snapshot
 

@@ -4,7 +4,7 @@ import contextlib
 import logging
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 from modelflow.archive.suffix import is_archive_file
 from modelflow.config.override import ARG, SET, flatten
 from modelflow.config.read import is_graph_file, read_config
-from modelflow.dataclass import dataclass
 from modelflow.errors import ConfigError, did_you_mean
 from modelflow.flow import Flow
 from modelflow.serve.repository.source import (

@@ -1,20 +1,18 @@
 """The flows of a version: a single flow for a graph file, or a flow for each signature."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+# Imported early. The first load of a process would otherwise pay for the import within its time
+# limit.
 import modelflow.runtime.scheduler  # noqa: F401
 from modelflow.config.flow_config import FlowConfig
 from modelflow.config.override import apply_overrides, substitute_args
 from modelflow.config.read import is_graph_file, read_config
-
-# Imported early. The first load of a process would otherwise pay for the import within its time
-# limit.
-from modelflow.dataclass import dataclass
 from modelflow.engine.engine import LoadGroup
 from modelflow.engine.inference import inference_spec
 from modelflow.engine.lookup import engine_for, engine_names, find_engine

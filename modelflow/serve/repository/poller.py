@@ -3,9 +3,9 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
-from modelflow.dataclass import dataclass
 from modelflow.errors import ModelflowError
 from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.serve.interfaces import Told

@@ -1,7 +1,7 @@
 """The sources of served models: graph files, models, folders with versions, and flows."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -11,7 +11,6 @@ from modelflow.archive.suffix import is_archive_file
 from modelflow.config.flow_config import FlowConfig
 from modelflow.config.override import Environment
 from modelflow.config.read import is_graph_file, read_config
-from modelflow.dataclass import dataclass
 from modelflow.engine.lookup import engine_names, find_engine, find_versions
 from modelflow.errors import ConfigError, did_you_mean
 from modelflow.flow import Flow

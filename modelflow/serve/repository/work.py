@@ -4,9 +4,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from modelflow.dataclass import dataclass
 from modelflow.errors import Cancelled, EngineError, describe_error
 from modelflow.runtime.workers.stacks import find_position
 

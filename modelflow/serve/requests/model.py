@@ -2,11 +2,11 @@
 
 import abc
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import numpy.typing as npt
 
-from modelflow.dataclass import dataclass
 from modelflow.graph.graph_port import GraphPort, Signature
 from modelflow.http.request import RequestObserver
 from modelflow.serve.metrics.snapshot import model_node

@@ -1,7 +1,7 @@
 """An edited text of a graph and its contents, even if the text has errors."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -9,7 +9,6 @@ from modelflow.config.document import read_toml
 from modelflow.config.edit.graph_text import GraphText
 from modelflow.config.flow_config import FlowConfig
 from modelflow.config.read import form_of, read_text_config
-from modelflow.dataclass import dataclass
 from modelflow.errors import ConfigError, Finding, Location, ModelflowError
 from modelflow.graph.graph import Graph
 from modelflow.graph.read import read_graph

@@ -6,12 +6,11 @@ Parts that do not fit are drawn and marked.
 
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from modelflow.config.edit.graph_text import GraphText
 from modelflow.config.flow_config import PortRef, read_position
-from modelflow.dataclass import dataclass
 from modelflow.draw.outline import PORT, Outline, OutlineEdge, OutlineNode
 from modelflow.errors import ModelflowError
 from modelflow.graph.check.loops import Successors, find_cycle, in_order

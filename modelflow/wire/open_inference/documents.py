@@ -1,10 +1,9 @@
 """Documents and messages of Open Inference without tensors: metadata and errors."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from modelflow.dataclass import dataclass
 from modelflow.wire.json_writer import json_of
 from modelflow.wire.proto import OPEN_INFERENCE
 from modelflow.wire.tensor import TensorSpec, datatype_of

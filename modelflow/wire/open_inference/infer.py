@@ -1,13 +1,12 @@
 """Infer requests and answers, the same over REST and gRPC."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from modelflow.dataclass import dataclass
 from modelflow.wire.problem import refuse, shorten
 
 Parameters = Mapping[str, Any]

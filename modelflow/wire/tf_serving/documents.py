@@ -1,12 +1,11 @@
 """Documents of TensorFlow Serving's REST interface without tensors: status, metadata, errors."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
-from modelflow.dataclass import dataclass
 from modelflow.wire.json_writer import json_of
 from modelflow.wire.proto import TF_SERVING
 from modelflow.wire.tensor import TensorSpec

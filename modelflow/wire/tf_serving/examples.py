@@ -5,12 +5,12 @@ float32 or bytes (objects).
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from modelflow.dataclass import dataclass
 from modelflow.wire.json_outline import JsonLimits
 from modelflow.wire.json_to_array import array_of, is_b64, json_type
 from modelflow.wire.json_writer import json_of

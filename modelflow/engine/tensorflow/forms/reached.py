@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
-from modelflow.dataclass import dataclass
 from modelflow.engine.tensorflow.runners.function import is_assigning
 from modelflow.engine.tensorflow.runners.inlined import list_called
 

@@ -1,10 +1,10 @@
 """The signatures of a SavedModel, read without its weights."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from modelflow.dataclass import dataclass
 from modelflow.engine.engine import model_error
 from modelflow.engine.model_file import looks_like
 from modelflow.engine.tensorflow.library import load_tensorflow

@@ -6,8 +6,8 @@ hides the process: `ProcessUnit` sends batches to its process and emits the resu
 
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from modelflow.dataclass import dataclass
 from modelflow.device import Device
 from modelflow.runtime.stages.executors.process_unit import ProcessUnit
 from modelflow.unit.spec import FlowUnitSpec

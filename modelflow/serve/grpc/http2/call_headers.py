@@ -1,9 +1,9 @@
 """The headers and trailers of a call, and the replies to refused requests."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from modelflow.dataclass import dataclass
 from modelflow.serve.grpc.http2.message_reader import ENCODINGS
 from modelflow.serve.grpc.interceptor import CallStatus, ending_of
 from modelflow.wire.problem import Problem, refuse, shorten

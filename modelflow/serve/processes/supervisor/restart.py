@@ -11,9 +11,8 @@ import re
 import signal
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from modelflow.dataclass import dataclass
 from modelflow.serve.activity import MOST, ActivityState, Version
 from modelflow.serve.processes.control_channel import Message
 
