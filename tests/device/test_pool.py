@@ -44,12 +44,45 @@ def test_steady_use_allocates_nothing_new():
     assert pool.allocations == before
 
 
+def address_in_a_thread(pool):
+    """Returns the address of an array that another thread takes and gives back."""
+    found = []
+    thread = threading.Thread(
+        target=lambda: found.append(pool.empty((1 << 16,)).ctypes.data), name="modelflow/test"
+    )
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+def test_a_thread_gets_its_own_block_again_and_a_block_of_a_thread_that_has_ended():
+    pool = ArrayPool()
+    own = pool.empty((1 << 16,))
+    address = own.ctypes.data
+    other = address_in_a_thread(pool)
+    del own
+    assert pool.empty((1 << 16,)).ctypes.data == address != other
+    held = pool.empty((1 << 16,))
+    assert pool.empty((1 << 16,)).ctypes.data == other
+    assert pool.allocations == 2
+    del held
+
+
+@pytest.mark.parametrize("offset", [0, 1, 16])
+def test_an_array_begins_so_many_bytes_behind_a_cache_line(offset):
+    arrays = [ArrayPool().empty((size,), np.uint8, offset) for size in (1 << 15, 1 << 16, 99_999)]
+    assert [array.ctypes.data % 64 for array in arrays] == [offset] * 3
+    for array in arrays:
+        array[:] = 1
+    assert [len(array) for array in arrays] == [1 << 15, 1 << 16, 99_999]
+
+
 def test_idle_memory_is_bounded():
     pool = ArrayPool(max_idle=1 << 20)
     arrays = [pool.empty((1 << 19,)) for _ in range(10)]
     arrays.clear()
     gc.collect()
-    assert sum(block.nbytes for blocks in pool._idle.values() for block in blocks) <= 1 << 20
+    assert pool.idle_bytes <= 1 << 20
 
 
 def test_what_is_asked_for_now_has_the_room_of_what_nobody_asks_for_any_more():
