@@ -28,6 +28,7 @@ import numpy as np
 from child import started
 from machine import cpu_seconds
 from measure import print_table
+from serving_peers.mean import BATCH
 
 HERE = Path(__file__).resolve().parent
 PEERS = {"mosec": "mosec", "litserve": "litserve", "triton": "pytriton"}  # name -> module
@@ -90,12 +91,16 @@ def _open_inference(row: np.ndarray, is_binary: bool) -> tuple[bytes, str]:
 class Running:
     """A server, ready, for the time of a block."""
 
-    def __init__(self, server: str, python: str, case: Case) -> None:
-        """Takes the server's name, its Python, and the case."""
+    def __init__(self, server: str, python: str, case: Case, connections: int = 1) -> None:
+        """Takes the name, the Python and the case, and the number of connections to come.
+
+        The server mosec gets its best batch for so many, because a batch that never fills waits.
+        """
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
         self._request = request(server, case)
         more = {"MEAN_SECONDS": str(case.pause), "PYTHONWARNINGS": "ignore"}
+        more["MOSEC_BATCH"] = str(min(connections, BATCH))
         self._server = started(
             [python, str(HERE / "serving_peers" / f"{server}_server.py"), str(self.port)],
             env={**os.environ, **more},
@@ -185,9 +190,9 @@ def compare(
                 if server == "litserve" and case.is_binary:
                     continue
                 file.write_bytes(request(server, case))
-                with Running(server, python, case) as running:
-                    running.load(file, 8, seconds / 2)  # warm
-                    for connections in case.connections:
+                for connections in case.connections:
+                    with Running(server, python, case, connections) as running:
+                        running.load(file, connections, seconds / 2)  # warm
                         figures = running.load(file, connections, seconds)
                         found.setdefault((server, connections), []).append(figures)
     rows: list[list[object]] = []
