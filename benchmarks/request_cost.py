@@ -28,7 +28,7 @@ from image_server import write_project
 from machine import machine
 from measure import print_table
 from real_requests import FORMS, message_of
-from serving import asked, wait_for_answer
+from serving import CLIENT, asked, wait_for_answer
 from serving_peers.first_server import GRAPH, first
 
 import modelflow
@@ -144,7 +144,7 @@ def main() -> None:
     ]
     rows.append(["requests/s", *(f"{rate:.0f}" for _, rate in columns.values())])
     print_table("Processor time of a request, us; one connection", ["part", *columns], rows)
-    print(ran_on)
+    print(f"asked by {CLIENT}; {ran_on}")
 
 
 if __name__ == "__main__":
