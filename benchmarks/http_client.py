@@ -15,6 +15,7 @@ length of an answer. It therefore costs less than the servers that it measures.
 import argparse
 import asyncio
 import collections
+import itertools
 import json
 import re
 import statistics
@@ -53,7 +54,7 @@ class Asking(asyncio.Protocol):
 
     def _ask(self) -> None:
         self._began = time.perf_counter()
-        number = b"%032x" % len(self._seen.times)
+        number = b"%032x" % next(self._seen.ids)
         self._transport.write(self._request.replace(MARK, number, 1))
 
     def data_received(self, data: bytes) -> None:
@@ -99,6 +100,7 @@ class Seen:
         self.statuses: collections.Counter[int] = collections.Counter()
         self.times: list[float] = []
         self.lost = self.told = self.refused = 0
+        self.ids = itertools.count(time.time_ns())  # no id of an earlier run comes again
         self.tasks: set[asyncio.Task[None]] = set()  # that make connections
         self.open = connections
         self.is_over = False

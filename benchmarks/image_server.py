@@ -3,12 +3,16 @@
 python benchmarks/image_server.py [--model tiny,mobilenet] [--peers-python PATH] [--quick]
 
 The body of a request is a photograph of 640x480. Each server decodes it, resizes it to 224x224,
-subtracts the mean, runs an ONNX model, and answers with the best class. All have their defaults.
-The server by hand (`serving_peers/image_by_hand_server.py`) is the bound: two decode threads, the
-images that are ready form a batch, and nothing is checked. FastAPI runs each request in a thread.
-The servers run one after the other, over several rounds. Servers and client share the machine.
+subtracts the mean, runs an ONNX model, and answers with the best class. `modelflow serve` and
+FastAPI have their defaults. The server by hand (`serving_peers/image_by_hand_server.py`) is the
+bound on 2 processors: two decode threads, up to 32 images that are ready form a batch, and nothing
+is checked. FastAPI runs each request in a thread. The servers run one after the other, over several
+rounds. Servers and client share the machine. The client is wrk if it is installed, else
+`http_client.py`.
 
-The peers need fastapi, uvicorn, uvloop and simplejpeg. A peer that is absent is "not measured".
+The peers need packages: fastapi uvicorn uvloop orjson simplejpeg onnxruntime opencv-python-headless
+A peer that is absent is "not measured". In another interpreter, install the versions of OpenCV,
+simplejpeg and ONNX Runtime that modelflow has here. Otherwise the ratios compare these versions.
 """
 
 import argparse
@@ -26,16 +30,17 @@ from child import started
 from image_models import write_mobilenet, write_tiny
 from machine import cpu_seconds, machine
 from measure import print_table
-from serving import HERE, asked, is_there, wait_for_answer
+from serving import CLIENT, HERE, asked, is_there, wait_for_answer
 from sklearn.datasets import load_sample_image
 
 MODELS = {"tiny": write_tiny, "mobilenet": write_mobilenet}
 CONNECTIONS = (1, 8, 64)
 OURS = "modelflow"
 HAND = "by hand"
+CALLS = "cv2, onnxruntime, simplejpeg"  # imports of serving_peers/image_calls.py
 PEERS = {
-    HAND: ("image_by_hand_server.py", "uvloop, orjson"),
-    "FastAPI": ("image_fastapi_server.py", "fastapi, uvicorn"),
+    HAND: ("image_by_hand_server.py", f"uvloop, orjson, {CALLS}"),
+    "FastAPI": ("image_fastapi_server.py", f"fastapi, uvicorn, {CALLS}"),
 }
 GRAPH = """
 [driver]
@@ -100,7 +105,7 @@ def measure(server: str, folder: Path, python: str, seconds: float) -> dict[int,
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     found = {}
     with started(command_of(server, folder, port, python), cwd=folder, **quiet) as process:
-        wait_for_answer(port, request.read_bytes())
+        wait_for_answer(port, request.read_bytes(), process)
         asked(port, request, 1, seconds / 2)  # the first requests cost more
         for connections in CONNECTIONS:
             before = cpu_seconds(process.pid)
@@ -162,9 +167,9 @@ def main() -> None:
         for model in given.model.split(","):
             title = f"A JPEG through `serve`, model {model}; ratios are modelflow's to the peer's"
             columns = ["", "connections", "requests/s", "us CPU", "p50, us", "p99, us"]
-            columns += ["rate", "CPU", "p99"]
+            columns += ["rate ratio", "CPU ratio", "p99 ratio"]
             print_table(title, columns, compare(model, servers, given))
-    print(ran_on)
+    print(f"asked by {CLIENT}; {ran_on}")
 
 
 if __name__ == "__main__":

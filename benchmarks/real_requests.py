@@ -8,8 +8,9 @@ with as many connections. Each request has another id or trace, as those of real
 
 The second table has requests a second of other servers. The server mosec runs with msgspec, and
 with the best batch and timer for each number of connections. Bare uvicorn runs with orjson. Both
-ignore ids.
-Install them separately: pip install mosec msgspec uvicorn uvloop httptools orjson
+ignore ids. A peer that is absent is "not measured". The servers and the client share the machine.
+The client is wrk if it is installed, else `http_client.py`, which limits the faster servers.
+Install the peers separately: pip install mosec msgspec uvicorn uvloop httptools orjson
 """
 
 import argparse
@@ -30,7 +31,7 @@ from child import started
 from http_client import MARK
 from machine import cpu_seconds, machine
 from measure import print_table
-from serving import HERE, asked, is_there, wait_for_answer
+from serving import CLIENT, HERE, asked, is_there, wait_for_answer
 
 V1, V2 = "/v1/models/first:predict", "/v2/models/first/infer"
 FLOATS = 4
@@ -133,7 +134,7 @@ def measure(
     ):
         file = Path(folder, "request")
         file.write_bytes(message)
-        wait_for_answer(port, message)
+        wait_for_answer(port, message, process)
         asked(port, file, connections, min(seconds, 0.5))  # the first requests cost more
         before = cpu_seconds(process.pid)
         seen = asked(port, file, connections, seconds)
@@ -155,10 +156,10 @@ def main() -> None:
     parser.add_argument("--peers-python", default=sys.executable, help="where they are installed")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=2.0)
-    parser.add_argument("--form", default="", help="only those whose titles begin so")
+    parser.add_argument("--form", default="", help="only one row, and those whose titles begin so")
     parser.add_argument("--quick", action="store_true", help="only show that the program runs")
     given = parser.parse_args()
-    forms = [form for form in FORMS if form.title.startswith(given.form)]
+    forms = [PLAIN, *(form for form in FORMS[1:] if form.title.startswith(given.form))]
     counts = [int(count) for count in given.connections.split(",")]
     if given.quick:
         given.rounds, given.seconds, forms, counts = 1, 0.2, forms[:2], counts[:1]
@@ -167,7 +168,7 @@ def main() -> None:
     with machine() as ran_on:
         for _ in range(given.rounds):
             for count in counts:
-                for form in dict.fromkeys((PLAIN, *forms)):
+                for form in forms:
                     one = measure("", form, count, given.seconds, sys.executable)
                     found.setdefault(("modelflow", form.title, count), []).append(one)
                     for name in peers:
@@ -178,7 +179,7 @@ def main() -> None:
                             found.setdefault((name, form.title, count), []).append(one)
     _print_forms(found, [form.title for form in forms], counts)
     _print_peers(found, [form.title for form in forms if form.title in OF_PEERS], counts)
-    print(ran_on)
+    print(f"asked by {CLIENT}; {ran_on}")
 
 
 def _print_forms(
@@ -195,7 +196,7 @@ def _print_forms(
         for title in titles
     ]
     title = "The server's processor time, us a request (against one row)"
-    print_table(title, ["form", *(f"{count} connections" for count in counts)], rows)
+    print_table(title, ["form", *(f"connections: {count}" for count in counts)], rows)
 
 
 def _print_peers(
@@ -219,7 +220,7 @@ def _print_peers(
             rows.append(row)
     columns = ["form", "connections", "modelflow"]
     for name in PEERS:
-        columns += [name, "modelflow/it"]
+        columns += [name, f"modelflow/{name}"]
     print_table("Requests a second", columns, rows)
 
 

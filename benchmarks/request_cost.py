@@ -5,9 +5,12 @@ python benchmarks/request_cost.py [--seconds 4] [--quick]
 Each server runs in this process. "sockets" is the system time of the server's thread, and "HTTP"
 the rest of its time: reading and answering. The calls of each unit are timed, without those of the
 engine. The engine's time is that of its calls and of its own threads. The rest is the runtime:
-queues, batches, the Python code between units, and wake-ups of threads. The request of the first
-column is a row of four floats, and its model gives the first float. The others are JPEGs of
-640x480, see `image_server.py`.
+queues, batches, the Python code between units, and wake-ups of threads. Units are timed by the
+clock: on a busy machine their share is too large, and the runtime's too small or below zero.
+
+The request of the first column is a row of four floats, and the unit `first` gives its first float.
+The others are JPEGs of 640x480, see `image_server.py`. "model" is the unit that calls the engine.
+"together" is the sum of the rows above it.
 """
 
 import argparse
@@ -25,7 +28,7 @@ from image_server import write_project
 from machine import machine
 from measure import print_table
 from real_requests import FORMS, message_of
-from serving import asked, wait_for_answer
+from serving import CLIENT, asked, wait_for_answer
 from serving_peers.first_server import GRAPH, first
 
 import modelflow
@@ -141,7 +144,7 @@ def main() -> None:
     ]
     rows.append(["requests/s", *(f"{rate:.0f}" for _, rate in columns.values())])
     print_table("Processor time of a request, us; one connection", ["part", *columns], rows)
-    print(ran_on)
+    print(f"asked by {CLIENT}; {ran_on}")
 
 
 if __name__ == "__main__":

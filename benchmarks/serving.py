@@ -142,7 +142,8 @@ def wait_for_answer(port: int, message: bytes, process: subprocess.Popen | None 
     end, answer = time.monotonic() + 60, b""
     while answer[9:12] != b"200":
         if process and process.poll() is not None:
-            raise RuntimeError(f"{process.args[-2]} has ended with {process.returncode}")
+            command = " ".join(process.args[-4:])
+            raise RuntimeError(f"{command}: has ended with {process.returncode}")
         if time.monotonic() > end:
             last = answer.decode("latin-1").splitlines()[-1:]
             raise RuntimeError(f"the server does not answer: {' '.join(last)}")
@@ -213,7 +214,11 @@ def _with_ratios(rows: list[list[object]]) -> list[list[object]]:
 
 def is_there(python: str, module: str) -> bool:
     """Tells whether an interpreter can import a module, or several between commas."""
-    looked = subprocess.run([python, "-c", f"import {module}"], capture_output=True, check=False)
+    command = [python, "-c", f"import {module}"]
+    try:
+        looked = subprocess.run(command, capture_output=True, check=False)
+    except OSError as error:
+        raise SystemExit(f"--peers-python: {error}") from error
     return looked.returncode == 0
 
 

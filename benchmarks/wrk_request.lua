@@ -15,7 +15,7 @@ function init(args)
     local first, last = raw:find(mark, 1, true)
     if first then
         before, behind = raw:sub(1, first - 1), raw:sub(last + 1)
-        count = os.time() * 1000
+        count = os.time() * 1000000 -- no id of an earlier run comes again
     end
 end
 
