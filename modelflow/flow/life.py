@@ -98,10 +98,8 @@ class FlowLife:
         self._log: FlowLog | None = None
         self._journal: Journal | None = None
         self._process = os.getpid()
-        self._stream_class, self._answer_of = (
-            StreamIO,
-            answer_of,
-        )  # an import for each would be slower
+        # An import for each request would be slower.
+        self._stream_class, self._answer_of = StreamIO, answer_of
 
     # -- life -----------------------------------------------------------------------------------
 

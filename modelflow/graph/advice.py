@@ -30,12 +30,14 @@ def _compare_queue(node: Node) -> str | None:
     """
     settings = node.settings
     size, queue = settings.batch_size or 0, settings.queue_size or DEFAULT_QUEUE_SIZE
-    bound = min((settings.queue_sizes.get(port, queue) for port in node.inputs), default=size)
+    bounds = [(settings.queue_sizes.get(port, queue), port) for port in node.inputs]
+    bound, port = min(bounds, default=(size, ""))
     if bound >= size or settings.split_size:
         return None
+    name = f"queue_size_{port}" if port in settings.queue_sizes else "queue_size"
     return (
-        f"a queue of {bound} buffers (queue_size) seldom fills a batch of {size} (batch_size); "
-        f"write queue_size={2 * size}"
+        f"a queue of {bound} buffers ({name}) seldom fills a batch of {size} (batch_size); "
+        f"write {name}={2 * size}"
     )
 
 

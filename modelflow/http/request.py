@@ -60,8 +60,11 @@ END = b"\r\n\r\n"
 """The end of a head."""
 
 _MOST = 512  # cached heads: 1 MiB together
-# The headers whose values differ with each request, in their usual form. Other forms are parsed.
-_MARK = re.compile(rb"\r\n(x-request-id|traceparent): ([\w.:/+=@-]{1,128})(?=\r\n[^ \t])", re.I)
+# The headers whose values differ with each request, in their usual form. Other forms are parsed. A
+# line before the header, because the first line of a head is the request.
+_MARK = re.compile(
+    rb"(?<=[^\n])\r\n(x-request-id|traceparent): ([\w.:/+=@-]{1,128})(?=\r\n[^ \t])", re.I
+)
 
 
 def split_marks(head: bytes) -> tuple[bytes, list[tuple[bytes, bytes]]]:
@@ -110,14 +113,16 @@ class HeaderCache:
         """
         end = len(message) - length
         if len(END) < end <= LONGEST:
-            if len(self.known) >= _MOST:
-                self.known.clear()
             key, marks = split_marks(message[:end])
             if marks:
                 names = {name for name, _ in marks}
                 others = [pair for pair in head.headers if pair[0] not in names]
+                if len(others) + len(marks) < len(head.headers):
+                    return  # the head has another id, in a form that is parsed
                 plain = RequestHead(head.method, head.target, others)
                 plain.route, head = head.route, plain
+            if len(self.known) >= _MOST:
+                self.known.clear()
             self.known[key] = head, length
 
 

@@ -1,7 +1,7 @@
 """Units that call a decorated function: one class for each form of calls."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 from typing import Any
@@ -25,6 +25,12 @@ class FunctionUnit(FlowUnit):
 
     is_any_thread = True
 
+    compute_column: Callable[[list[Buffer]], list[Any]] | None = None
+    """Returns the values of the only output for the buffers of the only input, without a context.
+
+    None if the function has more or fewer of these.
+    """
+
     def __init__(self, signature: Signature) -> None:
         """Takes the function with its signature."""
         self._signature = signature
@@ -32,7 +38,7 @@ class FunctionUnit(FlowUnit):
         self._items: Iterator[Any] | None = None
         if len(signature.inputs) == len(signature.outputs) == 1:
             is_batched = signature.is_batched
-            self._compute_column = self._compute_batch if is_batched else self._compute_rows
+            self.compute_column = self._compute_batch if is_batched else self._compute_rows
 
     def open(self, config: Mapping[str, Any]) -> None:
         """Keeps the options for the calls of the function."""
@@ -41,9 +47,9 @@ class FunctionUnit(FlowUnit):
 
     def process(self, ctx: Context) -> None:
         """Calls the function for each row, for the batch, or as a source."""
-        if self._compute_column is not None:
+        if self.compute_column is not None:
             (column,), (given,) = ctx.inputs.values(), ctx.outputs.values()
-            given.extend(self._compute_column(column))
+            given.extend(self.compute_column(column))
         elif not self._signature.inputs:
             self._produce(ctx)
         elif self._signature.is_batched:
@@ -71,7 +77,7 @@ class FunctionUnit(FlowUnit):
                 ctx.outputs[name].append(value)
 
     def _compute_rows(self, column: list[Buffer]) -> list[Any]:
-        """Returns the value of each row, or its exception; see `FlowUnit._compute_column`."""
+        """Returns the value of each row, or its exception; see `compute_column`."""
         function, (wants,) = self._function, self._signature.takes_buffers
         values = []
         for buffer in column:
@@ -85,7 +91,7 @@ class FunctionUnit(FlowUnit):
         return values
 
     def _compute_batch(self, column: list[Buffer]) -> list[Any]:
-        """Returns the values of a batch; see `FlowUnit._compute_column`."""
+        """Returns the values of a batch; see `compute_column`."""
         (wants,) = self._signature.takes_buffers
         answer = self._function([*column] if wants else [*map(_DATA, column)])
         return answer if type(answer) is list else self._lists_of(answer)[0]

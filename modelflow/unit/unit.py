@@ -9,10 +9,9 @@ worker thread has an instance of its own, so unit code needs no locks. A unit wh
 import difflib
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from modelflow.buffer import Buffer
 from modelflow.device import CPU, Device
 from modelflow.errors import ConfigError, below_here
 from modelflow.unit.context import Context
@@ -54,10 +53,6 @@ class FlowUnit:
 
     is_telling: ClassVar[bool] = False
     """Whether `process` reports work that was done elsewhere to a row's `Context.watchers`."""
-
-    # Returns the values of the only output for the buffers of the only input. A unit that has this
-    # function is called without a `Context`.
-    _compute_column: Callable[[list[Buffer]], list[Any]] | None = None
 
     def __init_subclass__(cls, **more: Any) -> None:
         """Refuses methods that would have to be awaited.

@@ -58,11 +58,13 @@ def test_units_that_advise_nothing_are_not_asked():
         ("", "", None),
         ("", "queue_size=2", None),  # the batch size is a default, which nobody asked for
         ("", "batch_size=32", None),
-        ("", "batch_size=33", (32, 33, 66)),
+        ("", "batch_size=33", ("queue_size", 32, 33, 66)),
         ("queue_size=64", "batch_size=64", None),
-        ("batch_size=16", "queue_size=8", (8, 16, 32)),
+        ("batch_size=16", "queue_size=8", ("queue_size", 8, 16, 32)),
         ("batch_size=16", "queue_size=16", None),
-        ("batch_size=16", "queue_size_in=4", (4, 16, 32)),
+        ("batch_size=16", "queue_size_in=4", ("queue_size_in", 4, 16, 32)),
+        ("batch_size=16", "queue_size=8 queue_size_in=32", None),
+        ("batch_size=16", "queue_size=32 queue_size_in=15", ("queue_size_in", 15, 16, 32)),
         # here `queue_size` limits the buffers of each session
         ("batch_size=16", "queue_size=8 split_size=4", None),
     ],
@@ -74,9 +76,9 @@ def test_a_queue_that_is_smaller_than_the_batch_is_named(defaults, attributes, f
     if found is None:
         assert sentences == []
     else:
-        bound, size, queue = found
+        name, bound, size, queue = found
         place = "<text>:2: node 'one'"
         assert sentences == [
-            f"{place}: a queue of {bound} buffers (queue_size) seldom fills a batch of {size} "
-            f"(batch_size); write queue_size={queue}"
+            f"{place}: a queue of {bound} buffers ({name}) seldom fills a batch of {size} "
+            f"(batch_size); write {name}={queue}"
         ]

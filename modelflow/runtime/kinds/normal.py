@@ -33,6 +33,7 @@ from modelflow.runtime.stages.call import (
 from modelflow.runtime.stages.exclusive import counts_references, freeze
 from modelflow.runtime.stages.inheriting import inherit
 from modelflow.runtime.stages.kind import RunningKind
+from modelflow.unit.function_units import FunctionUnit
 from modelflow.unit.unit import Context, FlowUnit
 
 
@@ -45,7 +46,7 @@ class NormalCall(UnitCall, BatchCall):
     def __init__(self, unit: FlowUnit, plan: UnitPlan) -> None:
         """Stores the values that do not change between batches; see `UnitCall`."""
         super().__init__(unit, plan)
-        self._compute_column = unit._compute_column
+        self._compute_column = unit.compute_column if isinstance(unit, FunctionUnit) else None
         has_plain_context = not (self._is_per_stream or self._is_telling or self._compute_column)
         self._is_simple = self._is_one_to_one and has_plain_context
 

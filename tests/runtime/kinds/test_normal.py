@@ -384,3 +384,21 @@ def test_a_unit_that_empties_its_inputs_and_fails_has_an_error_for_each_row():
     call = call_of(process, kind=Normal(is_batch_retried=False))
     (column,) = run(call, [Buffer(1), Buffer(2), Buffer(3)])
     assert [buffer.error is not None for buffer in column] == [True, True, True]
+
+
+def test_a_class_may_have_methods_of_any_name():
+    class Doubling(modelflow.FlowUnit):
+        def process(self, ctx):
+            ctx.emit([2 * buffer.data for buffer in ctx.inputs["in"]], "out")
+
+        def compute_column(self, column):
+            raise AssertionError("not called")
+
+        _compute_column = compute_column
+
+    spec = modelflow.FlowUnitSpec(
+        "doubling", {"cpu": Doubling}, (modelflow.Port("in"),), (modelflow.Port("out"),)
+    )
+    text = "digraph { input [type=input] output [type=output] input -> doubling -> output }"
+    with modelflow.Flow(text, units=[spec], threads=0) as flow:
+        assert flow.infer(3).data == 6
