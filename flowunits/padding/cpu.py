@@ -1,10 +1,8 @@
 """``padding`` on the CPU."""
 
-import numpy as np
-
 from flowunits.padding import PaddingOptions
 from modelflow import Buffer, Context, FlowUnit
-from modelflow.image import interpolation_flag, opencv, read_image
+from modelflow.image import interpolation_flag, pad_image, read_image
 
 
 class Padding(FlowUnit):
@@ -23,16 +21,7 @@ class Padding(FlowUnit):
         options = self._options
         image = read_image(buffer)
         colour = options.colour(image.channel)
-        width, height = options.size(image.width, image.height)
-        x, y = options.corner(width, height)
-        out = image.like(options.image_width, options.image_height)
-        fills = [colour[at : at + 1] for at in range(len(colour))] if image.is_planar else [colour]
-        for source, target, fill in zip(image.planes, out.planes, fills, strict=True):
-            if (width, height) != (out.width, out.height):
-                target[...] = fill
-            inner = target[y : y + height, x : x + width]
-            if (width, height) == (image.width, image.height):
-                np.copyto(inner, source)
-            else:
-                opencv().resize(source, (width, height), dst=inner, interpolation=self._flag)
-        return out.to_buffer()
+        size = options.size(image.width, image.height)
+        place = (*options.corner(*size), *size)
+        width, height = options.image_width, options.image_height
+        return pad_image(image, width, height, place, colour, self._flag).to_buffer()

@@ -1,6 +1,6 @@
-"""``yolo_postprocess``: converts the tensors of a YOLO network to boxes."""
+"""``yolo_postprocess``: converts the tensors of a detector (YOLO, RT-DETR, SSD) to boxes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from modelflow import FlowUnitSpec, Port, option
@@ -12,6 +12,55 @@ _COCO_ANCHORS = (
     *(116.0, 90.0, 156.0, 198.0, 373.0, 326.0),
 )
 
+BoxFormat = Literal["cxcywh", "xyxy", "yxyx"]
+HeadName = Literal[
+    "v3", "v4", "v5", "v7", "v8", "v9", "v10", "v11", "v12", "v26", "x", "end2end", "rtdetr", "ssd"
+]
+
+
+@dataclass(frozen=True)
+class Head:
+    """The form of a detector's tensors.
+
+    Attributes:
+        form: ``v3 v5 x``: raw tensors with a cell for each place. ``rows``: a box and the scores of
+            all classes for each candidate. ``found``: boxes with one score and class each.
+        box_format: The numbers of a box: its middle and size, or two corners.
+        is_in_fractions: Whether boxes are in fractions of the input's size, not in pixels.
+        is_suppressed: Whether the network has removed overlapping boxes itself.
+    """
+
+    form: Literal["v3", "v5", "x", "rows", "found"]
+    box_format: BoxFormat = "cxcywh"
+    is_in_fractions: bool = False
+    is_suppressed: bool = False
+
+    @property
+    def has_cells(self) -> bool:
+        """Tells whether the tensors have a cell for each place, with strides and anchors."""
+        return self.form not in ("rows", "found")
+
+
+_ROWS = Head("rows")
+_FOUND = Head("found", "xyxy", is_suppressed=True)
+HEADS: dict[HeadName, Head] = {
+    "v3": Head("v3"),
+    "v4": Head("v3"),
+    "v5": Head("v5"),
+    "v7": Head("v5"),
+    "x": Head("x"),
+    "v8": _ROWS,
+    "v9": _ROWS,
+    "v11": _ROWS,
+    "v12": _ROWS,
+    "v10": _FOUND,
+    "v26": _FOUND,
+    "end2end": _FOUND,
+    "rtdetr": Head("rows", is_in_fractions=True, is_suppressed=True),
+    "ssd": Head("found", "xyxy", is_in_fractions=True, is_suppressed=True),
+}
+"""Value of the option ``head`` -> the form of the tensors."""
+
 
 @dataclass(frozen=True)
 class YoloPostprocessOptions:
@@ -22,13 +71,36 @@ class YoloPostprocessOptions:
     classes: int = option(
         80, help="The number of classes.", aliases=("class_num",), minimum=1, maximum=100_000
     )
-    head: Literal["v3", "v5", "x"] = option(
-        "v3", help="The form of the tensors: YOLO v3 (v4 too), v5 (v7 too) or YOLOX."
+    head: HeadName = option(  # noqa: RUF009 - a field, as the others
+        "v3",
+        help="The detector: a version of YOLO, x (YOLOX), rtdetr or ssd. Use end2end for other "
+        "networks that suppress boxes themselves, such as exports with nms=True.",
+    )
+    box_format: BoxFormat | None = option(  # noqa: RUF009
+        None,
+        help="The numbers of a box in the tensors: middle and size, or two corners. By default "
+        "that of the head: xyxy for v10, v26, end2end and ssd, else cxcywh.",
+    )
+    boxes_in: Literal["pixels", "fractions"] | None = option(
+        None,
+        help="The unit of the boxes in the tensors. By default fractions of the input's size for "
+        "rtdetr and ssd, else pixels. Some exports for TensorFlow return fractions.",
+    )
+    logits: bool = option(
+        False,
+        help="Convert class scores to probabilities by the sigmoid first, for v8, v9, v11, v12 and "
+        "rtdetr. RT-DETR of Transformers returns logits.",
+    )
+    first_class: int = option(
+        0,
+        help="The number of the first class in the tensors. SSD often counts from 1, because 0 is "
+        "the background.",
+        minimum=0,
     )
     conf_threshold: tuple[float, ...] = option(
         (0.25,),
-        help="The least score of a box, which is its objectness times the score of its best class. "
-        "Give one value, or one value for each class.",
+        help="The least score of a box: the score of its best class, times its objectness if the "
+        "head has one. Give one value, or one value for each class.",
         aliases=("score_threshold",),
         minimum=0,
         maximum=1,
@@ -36,13 +108,14 @@ class YoloPostprocessOptions:
     nms_threshold: tuple[float, ...] = option(
         (0.45,),
         help="The greatest overlap (intersection over union) of two boxes of the same class. Give "
-        "one value, or one value for each class.",
+        "one value, or one value for each class. rtdetr, ssd, v10, v26 and end2end do not use it.",
         minimum=0,
         maximum=1,
     )
     strides: tuple[int, ...] = option(
         (8, 16, 32),
-        help="Input pixels per cell, one value for each tensor, in their order.",
+        help="Input pixels per cell, one value for each tensor, in their order. Only v3, v4, v5, "
+        "v7 and x have strides.",
         minimum=1,
     )
     anchors: tuple[float, ...] = option(
@@ -89,6 +162,13 @@ class YoloPostprocessOptions:
                 raise ValueError(
                     f"option {name!r}: got {count} values; expected 1 or {self.classes}"
                 )
+        if not self.form.has_cells:
+            return
+        if self.box_format or self.boxes_in or self.first_class or self.logits:
+            raise ValueError(
+                "options 'box_format', 'boxes_in', 'first_class' and 'logits': expected none for "
+                f"the head {self.head!r}, whose boxes are computed from cells"
+            )
         cells = len(self.cells)
         if self.yolo_output_layer_num not in (None, cells):
             raise ValueError(
@@ -101,6 +181,14 @@ class YoloPostprocessOptions:
                 f"option 'anchors': got {len(self.anchors)} numbers for {cells} tensors of "
                 f"{counts} anchors; expected two numbers an anchor"
             )
+
+    @property
+    def form(self) -> Head:
+        """The form of the tensors: that of the head, with the options about boxes."""
+        head = HEADS[self.head]
+        is_in_fractions = self.boxes_in == "fractions" if self.boxes_in else head.is_in_fractions
+        box_format = self.box_format or head.box_format
+        return replace(head, box_format=box_format, is_in_fractions=is_in_fractions)
 
     @property
     def cells(self) -> tuple[tuple[int, int], ...]:
@@ -135,12 +223,22 @@ SPEC = FlowUnitSpec(
     inputs=(
         Port(
             "in_feat1",
-            "the network's first raw tensor for one image: float32 (anchors * (5 + classes), H, "
-            "W), or with these axes split or packed. For YOLO v5 and YOLOX also (N, 5 + classes), "
-            "with all tensors in one. For v5 this form is already decoded",
+            "the first tensor for one image, float32. v3, v4, v5, v7, x: (anchors * (5 + classes), "
+            "H, W), or these axes split or packed. Or (N, 5 + classes), all tensors in one, except "
+            "for v3 and v4. v8, v9, v11, v12, rtdetr: (4 + classes, N) or (N, 4 + classes). v10, "
+            "v26, end2end: (N, 6) of box, score, class. ssd: boxes (N, 4)",
         ),
-        Port("in_feat2", "the second tensor, of the second stride", is_optional=True),
-        Port("in_feat3", "the third tensor, of the third stride", is_optional=True),
+        Port(
+            "in_feat2",
+            "the second tensor, of the second stride. ssd: the scores (N,). If a network returns "
+            "boxes (N, 4) separately, connect these first and the class scores (N, classes) here",
+            is_optional=True,
+        ),
+        Port(
+            "in_feat3",
+            "the third tensor, of the third stride. ssd: the classes (N,)",
+            is_optional=True,
+        ),
     ),
     outputs=(
         Port(
@@ -150,7 +248,7 @@ SPEC = FlowUnitSpec(
         ),
     ),
     options=YoloPostprocessOptions,
-    description="Converts the tensors of YOLO v3, v5 and YOLOX to boxes.",
+    description="Converts the tensors of YOLO v3 to v26, YOLOX, RT-DETR and SSD to boxes.",
     group="Inference",
     is_compute_bound=True,
     is_one_by_one=True,

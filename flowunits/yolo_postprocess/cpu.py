@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from flowunits.yolo_postprocess import YoloPostprocessOptions
+from flowunits.yolo_postprocess import Head, YoloPostprocessOptions
 from flowunits.yolo_postprocess.heads import (
     Candidates,
     Floats,
@@ -14,6 +14,7 @@ from flowunits.yolo_postprocess.heads import (
     decode_ready,
     split,
 )
+from flowunits.yolo_postprocess.rows import read_found, read_rows
 from modelflow import Buffer, Context, FlowUnit
 from modelflow.image import Box, read_labels, suppress
 
@@ -28,7 +29,8 @@ class YoloPostprocess(FlowUnit):
             ValueError: the number of labels differs from the number of classes.
         """
         self._options = config
-        self._layers = _layers(config)
+        self._head = config.form
+        self._layers = _layers(config) if self._head.has_cells else []
         self._conf = np.broadcast_to(
             np.array(config.conf_threshold, np.float32), config.classes
         ).copy()
@@ -45,19 +47,32 @@ class YoloPostprocess(FlowUnit):
         ctx.emit_each(self._detect, *ctx.inputs)
 
     def _detect(self, *buffers: Buffer) -> list[Box]:
-        tensors = [_floats(buffer.data, number) for number, buffer in enumerate(buffers, 1)]
+        tensors = [
+            _floats(buffer.data, number, self._head) for number, buffer in enumerate(buffers, 1)
+        ]
         found = self._decode(tensors)
         boxes = np.concatenate([candidates.boxes for candidates in found])
         scores = np.concatenate([candidates.scores for candidates in found])
         classes = np.concatenate([candidates.classes for candidates in found])
         boxes[:, :2] -= boxes[:, 2:] / 2
-        kept = suppress(boxes, scores, classes, self._nms[classes], self._options.max_boxes)
+        most = self._options.max_boxes
+        if self._head.is_suppressed:
+            kept = np.argsort(-scores, kind="stable")[:most].tolist()
+        else:
+            kept = suppress(boxes, scores, classes, self._nms[classes], most)
         if not self._options.scale_to_input:
             boxes /= np.array([self._options.input_width, self._options.input_height] * 2)
         return [self._box(boxes[i], scores[i], int(classes[i])) for i in kept]
 
     def _decode(self, tensors: list[Floats]) -> list[Candidates]:
-        head, values = self._options.head, 5 + self._options.classes
+        head, values = self._head.form, 5 + self._options.classes
+        size = self._options.input_width, self._options.input_height
+        if head == "rows":
+            is_logits = self._options.logits
+            return [read_rows(self._head, tensors, self._conf, size, is_logits=is_logits)]
+        if head == "found":
+            first = self._options.first_class
+            return [read_found(self._head, tensors, self._conf, size, first)]
         if len(tensors) == 1 and head != "v3":
             rows = tensors[0]
             while rows.ndim > 2 and len(rows) == 1:
@@ -67,9 +82,11 @@ class YoloPostprocess(FlowUnit):
                     return [decode_ready(rows, self._conf)]
                 tensors = split(rows, self._layers)
         if len(tensors) != len(self._layers):
+            shape = tensors[0].shape
+            hint = "; boxes without objectness are of head=v8" if values - 1 in shape else ""
             raise ValueError(
                 f"got {len(tensors)} inputs; expected {len(self._layers)}, one for each of the "
-                "strides"
+                f"strides{hint}"
             )
         return decode(head, tensors, self._layers, self._conf)
 
@@ -86,14 +103,16 @@ def _layers(config: YoloPostprocessOptions) -> list[Layer]:
     for number, (width, height) in enumerate(config.cells):
         stride = (config.input_width / width, config.input_height / height)
         anchors = pairs[starts[number] : starts[number + 1]]
-        if config.head == "x":
+        if config.form.form == "x":
             anchors = np.array([stride], np.float32)
         layers.append(Layer(width, height, stride, anchors))
     return layers
 
 
-def _floats(data: Any, number: int) -> Floats:
-    if not isinstance(data, np.ndarray) or data.dtype.kind != "f" or not data.size:
+def _floats(data: Any, number: int, head: Head) -> Floats:
+    kinds = "fiu" if head.form == "found" else "f"  # classes may be whole numbers
+    is_array = isinstance(data, np.ndarray) and data.dtype.kind in kinds
+    if not is_array or (head.has_cells and not data.size):
         found = (
             f"a {data.dtype} array of shape {data.shape}"
             if isinstance(data, np.ndarray)
@@ -102,4 +121,5 @@ def _floats(data: Any, number: int) -> Floats:
         raise ValueError(f"tensor {number}: got {found}; expected a float32 array")
     if not np.isfinite(data).all():
         raise ValueError(f"tensor {number}: got numbers that are not finite; expected finite ones")
-    return data.astype(np.float32, copy=False)
+    floats: Floats = data.astype(np.float32, copy=False)
+    return floats

@@ -1,4 +1,4 @@
-"""Decodes the tensors of a YOLO network into candidates, one row of numbers per box."""
+"""Decodes the raw tensors of a YOLO network into candidates, one row of numbers per box."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Candidates", "Layer", "decode", "decode_ready", "split"]
+__all__ = ["Candidates", "Layer", "decode", "decode_ready", "sigmoid", "split"]
 
 Floats = npt.NDArray[np.float32]
 
@@ -129,7 +129,7 @@ def _decode_layer(head: str, raw: Floats, layer: Layer, thresholds: Floats) -> C
     # YOLOX returns objectness and classes as probabilities, the other heads as logits.
     objectness, classes = raw[..., 4].reshape(-1), raw[..., 5:].reshape(-1, len(thresholds))
     if head != "x":
-        objectness = _sigmoid(objectness)
+        objectness = sigmoid(objectness)
     picked, scores, best = _best(objectness, classes, thresholds, is_logits=head != "x")
     anchor, row, column = np.unravel_index(picked, raw.shape[:3])
     values = raw[anchor, row, column, :4]
@@ -138,11 +138,11 @@ def _decode_layer(head: str, raw: Floats, layer: Layer, thresholds: Floats) -> C
     anchors = layer.anchors[anchor]
     with np.errstate(over="ignore"):
         if head == "v3":
-            middle = (_sigmoid(values[:, :2]) + cell) * stride
+            middle = (sigmoid(values[:, :2]) + cell) * stride
             size = np.exp(values[:, 2:]) * anchors
         elif head == "v5":
-            middle = (_sigmoid(values[:, :2]) * 2 - 0.5 + cell) * stride
-            size = (_sigmoid(values[:, 2:]) * 2) ** 2 * anchors
+            middle = (sigmoid(values[:, :2]) * 2 - 0.5 + cell) * stride
+            size = (sigmoid(values[:, 2:]) * 2) ** 2 * anchors
         else:
             middle = (values[:, :2] + cell) * stride
             size = np.exp(values[:, 2:]) * stride
@@ -158,12 +158,13 @@ def _best(
     chosen = classes[picked]
     best = chosen.argmax(axis=1)
     scores = chosen[np.arange(len(picked)), best]
-    scores = (_sigmoid(scores) if is_logits else scores) * objectness[picked]
+    scores = (sigmoid(scores) if is_logits else scores) * objectness[picked]
     good = scores >= thresholds[best]
     return picked[good], scores[good], best[good]
 
 
-def _sigmoid(x: npt.NDArray[Any]) -> Floats:
+def sigmoid(x: npt.NDArray[Any]) -> Floats:
+    """Returns the probabilities of logits."""
     with np.errstate(over="ignore"):
         result: Floats = 1 / (1 + np.exp(-x))
     return result

@@ -1,4 +1,14 @@
-"""Computes the size of an image that is fitted into another size with its ratio kept."""
+"""Fits images into a size with their ratio kept, and adds bars around them."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from modelflow.image.image import Image
+from modelflow.image.opencv import opencv
+
+Place = tuple[int, int, int, int]
+"""The position x, y and the size w, h of an image in a larger image, in pixels."""
 
 
 def fit_size(width: int, height: int, most: tuple[int, int]) -> tuple[int, int]:
@@ -18,3 +28,30 @@ def fit_size(width: int, height: int, most: tuple[int, int]) -> tuple[int, int]:
     if width * most_height >= height * most_width:
         return most_width, max(1, round(height * most_width / width))
     return max(1, round(width * most_height / height)), most_height
+
+
+def pad_image(
+    image: Image, width: int, height: int, place: Place, colour: Sequence[int], flag: int
+) -> Image:
+    """Resizes an image into its place in a larger image, and fills the bars around.
+
+    Args:
+        image: The image, in any format but nv12.
+        width: The width of the result.
+        height: The height of the result.
+        place: The part of the result that the image takes.
+        colour: The colour of the bars, one value for each channel.
+        flag: The interpolation, as `interpolation_flag` returns it.
+    """
+    x, y, w, h = place
+    out = image.like(width, height)
+    fills = [colour[at : at + 1] for at in range(len(colour))] if image.is_planar else [colour]
+    for source, target, fill in zip(image.planes, out.planes, fills, strict=True):
+        if (w, h) != (width, height):
+            target[...] = fill
+        inner = target[y : y + h, x : x + w]
+        if (w, h) == (image.width, image.height):
+            np.copyto(inner, source)
+        else:
+            opencv().resize(source, (w, h), dst=inner, interpolation=flag)
+    return out

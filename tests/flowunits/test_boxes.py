@@ -158,10 +158,10 @@ def slow_yolo(head, tensors, threshold=0.25, nms_threshold=0.45):
                     best = max(range(CLASSES), key=lambda c: tc[c])
                     aw, ah = ANCHORS[3 * layer + anchor]
                     score = to * tc[best] if head == "x" else sigmoid(to) * sigmoid(tc[best])
-                    if head == "v3":
+                    if head in ("v3", "v4"):
                         x, y = (sigmoid(tx) + column) * stride, (sigmoid(ty) + row) * stride
                         w, h = math.exp(tw) * aw, math.exp(th) * ah
-                    elif head == "v5":
+                    elif head in ("v5", "v7"):
                         x = (2 * sigmoid(tx) - 0.5 + column) * stride
                         y = (2 * sigmoid(ty) - 0.5 + row) * stride
                         w, h = (2 * sigmoid(tw)) ** 2 * aw, (2 * sigmoid(th)) ** 2 * ah
@@ -205,7 +205,7 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("head", ["v3", "v5", "x"])
+@pytest.mark.parametrize("head", ["v3", "v4", "v5", "v7", "x"])
 @pytest.mark.parametrize("form", FORMS)
 def test_yolo_is_that_of_a_plain_loop(head, form):
     tensors = tensors_of(head)

@@ -57,6 +57,15 @@ SAMPLES: dict[str, tuple[Any, dict[str, Any]]] = {
         },
         {"data_format": "json", "key": "a"},
     ),
+    "boxes_to_original": (
+        {
+            "in_region": [
+                Buffer(boxes, {"letterbox": (0, 5, 64, 54, 128, 108)})
+                for boxes in (BOXES[0], [], np.array([[1, 2, 8, 9]]))
+            ]
+        },
+        {},
+    ),
     "buff_meta_mapping": (
         {"in_data": [Buffer(b"x", {"kind": 1}), Buffer(b"y", {"kind": 2})]},
         {"src_meta": "kind", "dest_meta": "name", "rules": "1=2,a=b"},
@@ -67,9 +76,11 @@ SAMPLES: dict[str, tuple[Any, dict[str, Any]]] = {
         {**IMAGES, "in_region": [(0, 0, 5, 6), {"x": 1, "y": 1, "w": 2, "h": 2}, Box(3, 4, 5, 6)]},
         {},
     ),
+    "crop_boxes": ({**IMAGES, "in_region": BOXES}, {"margin": "0.2"}),
     "draw_bbox": ({**IMAGES, "in_region": BOXES}, {}),
     "file_sink": ({"in_data": [b"one", b"two"]}, {"path": "{folder}/{{index}}.bin"}),
     "file_source": (None, {"path": "{folder}"}),
+    "gather": ({"in_data": [1, b"two", [3]]}, {"meta": "path"}),
     "image_decoder": ({"in_encoded_image": ENCODED}, {}),
     "image_encoder": (IMAGES, {"format": "png"}),
     "image_preprocess": (IMAGES, {"output_layout": "chw", "mean": "1,2,3"}),
@@ -77,6 +88,7 @@ SAMPLES: dict[str, tuple[Any, dict[str, Any]]] = {
     "json_field": ({"in_data": ['{"a": [1, 2]}', b'{"a": [3]}', {"a": [4]}]}, {"field": "a"}),
     "json_object": ({"in_data1": ["x", "y"], "in_data2": [1, 2]}, {"fields": "a,b"}),
     "labels": ({"in_data": [1, [0, 1]]}, {"path": "{folder}/words.txt"}),
+    "letterbox": (IMAGES, {"image_width": 40, "image_height": 32}),
     "mean": (DATA, {}),
     "nms": ({"in_region": BOXES}, {}),
     "normalize": (DATA, {"standard_deviation_inverse": "0.5,0.25,2", "mean": "1"}),

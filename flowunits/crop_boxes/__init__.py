@@ -1,0 +1,109 @@
+"""``crop_boxes``: cuts each box out of an image, as a stream of crops."""
+
+from dataclasses import dataclass
+
+from modelflow import Expand, FlowUnitSpec, Port, option
+from modelflow.image import Box, Place
+
+
+@dataclass(frozen=True)
+class CropBoxesOptions:
+    """The options of ``crop_boxes``."""
+
+    margin: float = option(
+        0.0,
+        help="The part of a box's width and height to add on each side. With 0.1 a crop is 1.2 "
+        "times as wide and high as its box.",
+        minimum=0,
+        maximum=10,
+    )
+    min_size: int = option(
+        1,
+        help="The least width and height of a crop, in pixels. Smaller crops are left out.",
+        minimum=1,
+    )
+    max_boxes: int = option(
+        300,
+        help="The most boxes of an image. An image with more is an error, because its crops could "
+        "fill the memory.",
+        minimum=1,
+    )
+
+    def place(self, box: Box, width: int, height: int) -> Place | None:
+        """Returns the pixels of a crop in an image of that size, or None to leave the crop out.
+
+        Edges are rounded to the nearest pixel and clipped to the image.
+        """
+        x, right = _clip(box.x, box.w, self.margin, width)
+        y, bottom = _clip(box.y, box.h, self.margin, height)
+        if min(right - x, bottom - y) < self.min_size:
+            return None
+        return x, y, right - x, bottom - y
+
+
+def _clip(start: float, length: float, margin: float, most: int) -> tuple[int, int]:
+    edges = (start - margin * length, start + length + margin * length)
+    first, last = (round(min(max(edge, 0), most)) for edge in edges)
+    return first, last
+
+
+def meta_of(box: Box, number: int) -> dict[str, object]:
+    """Returns the meta of the crop of the box with that number, counted from 0."""
+    return {
+        "box": tuple(box[:4]),
+        "score": box.score,
+        "class_id": box.class_id,
+        "label": box.label,
+        "box_index": number,
+    }
+
+
+def check_count(count: int, options: CropBoxesOptions) -> None:
+    """Checks the number of boxes of an image.
+
+    Raises:
+        ValueError: the image has more than `CropBoxesOptions.max_boxes`.
+    """
+    if count > options.max_boxes:
+        raise ValueError(
+            f"in_region: got {count} boxes for an image; expected at most {options.max_boxes}; set "
+            "max_boxes to allow more"
+        )
+
+
+SPEC = FlowUnitSpec(
+    name="crop_boxes",
+    devices={
+        "cpu": "flowunits.crop_boxes.cpu:CropBoxes",
+        "cuda": "flowunits.crop_boxes.cuda:CropBoxes",
+    },
+    inputs=(
+        Port(
+            "in_image",
+            "uint8, (H, W, C) or planar (C, H, W), bgr, rgb or gray",
+            dtype="uint8",
+            shape="(H, W, C)",
+        ),
+        Port(
+            "in_region",
+            "the boxes of the image, in its pixels. A list of boxes, or an array (N, 4), (N, 5) or "
+            "(N, 6) of x y w h, score, class",
+            device="cpu",
+        ),
+    ),
+    outputs=(
+        Port(
+            "out_image",
+            "uint8, (h, w, C), format and layout of the input. A crop's meta are box (x, y, w, h, "
+            "without margin), score, class_id, label and box_index",
+            dtype="uint8",
+            shape="(h, w, C)",
+        ),
+    ),
+    options=CropBoxesOptions,
+    kind=Expand(),
+    description="Cuts each box out of its image: a stream of crops, empty without boxes.",
+    group="Image",
+    is_compute_bound=True,
+    refuses_with=ValueError,
+)

@@ -1,0 +1,35 @@
+"""``crop_boxes`` on the CPU."""
+
+import numpy as np
+
+from flowunits.crop_boxes import CropBoxesOptions, check_count, meta_of
+from modelflow import Buffer, Context, FlowUnit
+from modelflow.image import Box, Image, read_boxes, read_image
+
+
+class CropBoxes(FlowUnit):
+    """Copies each box. A view would keep the whole image in memory."""
+
+    def open(self, config: CropBoxesOptions) -> None:
+        """Stores the options."""
+        self._options = config
+
+    def process(self, ctx: Context) -> None:
+        """Cuts the boxes out of one image."""
+        (buffer,), (region,) = ctx.input("in_image"), ctx.input("in_region")
+        image, boxes = read_image(buffer), read_boxes(region.data)
+        check_count(len(boxes), self._options)
+        crops = [self._crop(image, box, number) for number, box in enumerate(boxes)]
+        ctx.emit([crop for crop in crops if crop is not None])
+
+    def _crop(self, image: Image, box: Box, number: int) -> Buffer | None:
+        place = self._options.place(box, image.width, image.height)
+        if place is None:
+            return None
+        x, y, w, h = place
+        out = image.like(w, h)
+        for source, target in zip(image.planes, out.planes, strict=True):
+            np.copyto(target, source[y : y + h, x : x + w])
+        crop = out.to_buffer()
+        crop.meta.update(meta_of(box, number))
+        return crop
