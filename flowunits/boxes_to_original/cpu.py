@@ -24,7 +24,7 @@ def _map_back(buffer: Buffer) -> Buffer:
         top, bottom = _span(box.y - y, box.h, height / h, height)
         if left < right and top < bottom:
             found.append(Box(left, top, right - left, bottom - top, *box[4:]))
-    # The boxes are no longer those of the letterboxed image, so its place must not travel on.
+    # The boxes are no longer those of the letterboxed image: None removes its place from the meta.
     return Buffer(found, {_KEY: None})
 
 

@@ -224,9 +224,10 @@ SPEC = FlowUnitSpec(
         Port(
             "in_feat1",
             "the first tensor for one image, float32. v3, v4, v5, v7, x: (anchors * (5 + classes), "
-            "H, W), or these axes split or packed. Or (N, 5 + classes), all tensors in one, except "
-            "for v3 and v4. v8, v9, v11, v12, rtdetr: (4 + classes, N) or (N, 4 + classes). v10, "
-            "v26, end2end: (N, 6) of box, score, class. ssd: boxes (N, 4)",
+            "H, W), or these axes split or packed. Except for v3 and v4 also (N, 5 + classes), all "
+            "tensors in one. The heads v8, v9, v11, v12, rtdetr: (4 + classes, N) or (N, 4 + "
+            "classes). The heads v10, v26, end2end: (N, 6) of box, score, class. The head ssd: "
+            "boxes (N, 4)",
         ),
         Port(
             "in_feat2",

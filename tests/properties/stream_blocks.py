@@ -78,7 +78,9 @@ class Expand:
         place = {"stream": stream[0], "position": stream[1], "is_late": is_late}
         if bad is not None:
             return replace(bad, **place)
-        meta = agreed([row.meta for row in rows]) if rows else origins[stream]
+        meta = origins[stream]
+        if rows:
+            meta = {k: v for k, v in agreed([row.meta for row in rows]).items() if k in meta}
         return Row(value=collapsed([row.value for row in rows]), meta=meta, **place)
 
 

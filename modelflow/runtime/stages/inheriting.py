@@ -1,7 +1,7 @@
 """The meta that a result inherits from the inputs of its call.
 
 The meta of the item (``path``, ``index``) are inherited. A key that the result lacks comes from the
-first input that has the key. The format of an image belongs to its array: `modelflow.pixels` says
+first input that has the key. A key that the unit sets to None is removed. The format of an image belongs to its array: `modelflow.pixels` says
 when a result inherits the format.
 """
 
@@ -36,9 +36,12 @@ def inherit(buffer: Buffer, sources: Sequence[Buffer]) -> None:
             if len(sources) > 1 or not _inherit_usual(buffer, source, theirs):
                 _merge(buffer, map(_of_item, sources), sources)
             return
+    own = buffer._meta
     for source in sources:
         if source._meta:
             buffer.inherit_meta(source)
+    if own:
+        _remove_none(buffer, own)
 
 
 def _inherit_usual(buffer: Buffer, source: Buffer, theirs: Mapping[str, Any]) -> bool:
@@ -69,17 +72,26 @@ def _is_format_alone(meta: Mapping[str, Any]) -> bool:
     return is_packed and type(layout) is str and len(meta) == 2
 
 
-def inherit_agreed(buffer: Buffer, columns: Sequence[Sequence[Buffer]]) -> None:
+def inherit_agreed(
+    buffer: Buffer, columns: Sequence[Sequence[Buffer]], origin: Sequence[Buffer]
+) -> None:
     """Copies to a result of whole streams the meta on which all buffers of a stream agree.
 
-    The result gets the image format of the buffers if all have the same format.
+    Meta that began inside the stream belong to its buffers, not to the result: the score of an
+    object is not the score of its picture. The result gets the image format of the buffers if all
+    have the same format.
 
     Args:
         buffer: The result.
         columns: The buffers of the stream, a column for each input.
+        origin: The buffers that were expanded into the stream. Empty if they are unknown.
     """
     parts = [part for column in columns for part in column]
-    _merge(buffer, map(_intersect, columns), parts)
+    agreed = list(map(_intersect, columns))
+    if origin:
+        known = {key for source in origin for key in source._meta or ()}
+        agreed = [{k: v for k, v in meta.items() if k in known} for meta in agreed]
+    _merge(buffer, agreed, parts)
 
 
 class StreamInputs:
@@ -145,9 +157,18 @@ def _merge(buffer: Buffer, metas: Iterable[Mapping[str, Any]], sources: Sequence
         merged = {**meta, **merged}
     if not _is_image(buffer):
         merged.update(format_of(buffer.data, _images(sources)))
-    if buffer._meta:
-        merged.update(buffer._meta)
+    own = buffer._meta
+    if own:
+        merged.update(own)
     buffer._meta, buffer._is_meta_shared = merged or None, False
+    if own:
+        _remove_none(buffer, own)
+
+
+def _remove_none(buffer: Buffer, own: Mapping[str, Any]) -> None:
+    """Removes the keys that the unit has set to None."""
+    for key in [key for key, value in own.items() if value is None]:
+        buffer.meta.pop(key, None)
 
 
 def _is_image(buffer: Buffer) -> bool:
@@ -162,7 +183,7 @@ def _of_item(source: Buffer) -> Mapping[str, Any]:
     return {key: value for key, value in source.meta.items() if key not in _OF_IMAGES}
 
 
-def _intersect(parts: Sequence[Buffer]) -> Mapping[str, Any]:
+def _intersect(parts: Sequence[Buffer]) -> dict[str, Any]:
     if not parts:
         return {}
     agreed = dict(_of_item(parts[0]))

@@ -13,6 +13,28 @@ def result(data, *sources, of=inherit):
     return buffer
 
 
+def agreed(buffer, columns):
+    """Inherits from parts of a row with all their keys."""
+    inherit_agreed(buffer, columns, ())
+
+
+def test_meta_that_began_inside_a_stream_do_not_leave_the_stream():
+    origin = [Buffer(0, {"path": "a", "side": "left"})]
+    for count in (1, 2):
+        parts = [Buffer(n, {"path": "a", "side": "right", "score": 1}) for n in range(count)]
+        found = Buffer(9)
+        inherit_agreed(found, [parts], origin)
+        assert found.meta == {"path": "a", "side": "right"}
+
+
+def test_a_key_set_to_none_is_removed():
+    source = Buffer(1, {"path": "a", "place": (1, 2)})
+    assert result(Buffer(2, {"place": None}), source).meta == {"path": "a"}
+    image = Buffer(PIXELS, {"pix_fmt": "rgb", "layout": "hwc", "place": 1})
+    assert result(Buffer([], {"place": None, "x": 1}), image).meta == {"x": 1}
+    assert result(Buffer(2, {"place": None})).meta == {}
+
+
 def test_what_the_result_has_not_comes_from_the_first_input_that_has_it():
     a, b = Buffer(1, {"path": "a", "x": 1}), Buffer(2, {"path": "b", "y": 2})
     assert result(Buffer(3, {"x": 0}), a, b).meta == {"x": 0, "path": "a", "y": 2}
@@ -72,16 +94,16 @@ def test_meta_stay_the_others_own():
 @pytest.mark.parametrize("value", [1, "a", None, 0.5, True, b"x"])
 def test_parts_agree_on_equal_values(value):
     parts = [Buffer(0, {"same": value, "other": number}) for number in range(3)]
-    assert result(9, parts, of=inherit_agreed).meta == {"same": value}
+    assert result(9, parts, of=agreed).meta == {"same": value}
 
 
 def test_parts_do_not_agree_on_what_may_compare_in_any_way():
     parts = [Buffer(0, {"box": np.zeros(4), "list": [1]}) for _ in range(2)]
     shared = {"box": np.zeros(4)}
     same = [Buffer(0, shared), Buffer(1, shared)]
-    assert result(9, parts, of=inherit_agreed).meta == {}
-    assert list(result(9, same, of=inherit_agreed).meta) == ["box"]
-    assert result(9, [Buffer(0, {"a": 1}), Buffer(0, {"a": True})], of=inherit_agreed).meta == {}
+    assert result(9, parts, of=agreed).meta == {}
+    assert list(result(9, same, of=agreed).meta) == ["box"]
+    assert result(9, [Buffer(0, {"a": 1}), Buffer(0, {"a": True})], of=agreed).meta == {}
 
 
 def given(data, *calls):
