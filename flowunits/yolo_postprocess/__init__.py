@@ -14,7 +14,7 @@ _COCO_ANCHORS = (
 
 BoxFormat = Literal["cxcywh", "xyxy", "yxyx"]
 HeadName = Literal[
-    "v3", "v4", "v5", "v7", "v8", "v9", "v10", "v11", "v12", "v26", "x", "end2end", "rtdetr", "ssd"
+    "v3", "v4", "v5", "v7", "v8", "v9", "v10", "v11", "v12", "v26", "x", "rtdetr", "ssd"
 ]
 
 
@@ -23,41 +23,41 @@ class Head:
     """The form of a detector's tensors.
 
     Attributes:
-        form: ``v3 v5 x``: raw tensors with a cell for each place. ``rows``: a box and the scores of
-            all classes for each candidate. ``found``: boxes with one score and class each.
-        box_format: The numbers of a box: its middle and size, or two corners.
+        form: ``v3 v5 x`` for raw tensors with a cell for each place, or ``boxes`` if the network
+            computes boxes itself (``rows.py``).
+        box_format: The numbers of a candidate's box: its middle and size, or two corners.
+        found_format: The same for boxes with one score and class each.
         is_in_fractions: Whether boxes are in fractions of the input's size, not in pixels.
-        is_suppressed: Whether the network has removed overlapping boxes itself.
+        is_suppressed: Whether the network returns no overlapping candidates.
     """
 
-    form: Literal["v3", "v5", "x", "rows", "found"]
+    form: Literal["v3", "v5", "x", "boxes"]
     box_format: BoxFormat = "cxcywh"
+    found_format: BoxFormat = "xyxy"
     is_in_fractions: bool = False
     is_suppressed: bool = False
 
     @property
     def has_cells(self) -> bool:
         """Tells whether the tensors have a cell for each place, with strides and anchors."""
-        return self.form not in ("rows", "found")
+        return self.form != "boxes"
 
 
-_ROWS = Head("rows")
-_FOUND = Head("found", "xyxy", is_suppressed=True)
+_BOXES = Head("boxes")
 HEADS: dict[HeadName, Head] = {
     "v3": Head("v3"),
     "v4": Head("v3"),
     "v5": Head("v5"),
     "v7": Head("v5"),
     "x": Head("x"),
-    "v8": _ROWS,
-    "v9": _ROWS,
-    "v11": _ROWS,
-    "v12": _ROWS,
-    "v10": _FOUND,
-    "v26": _FOUND,
-    "end2end": _FOUND,
-    "rtdetr": Head("rows", is_in_fractions=True, is_suppressed=True),
-    "ssd": Head("found", "xyxy", is_in_fractions=True, is_suppressed=True),
+    "v8": _BOXES,
+    "v9": _BOXES,
+    "v10": _BOXES,
+    "v11": _BOXES,
+    "v12": _BOXES,
+    "v26": _BOXES,
+    "rtdetr": Head("boxes", "cxcywh", "cxcywh", is_in_fractions=True, is_suppressed=True),
+    "ssd": Head("boxes", "xyxy", "xyxy", is_in_fractions=True, is_suppressed=True),
 }
 """Value of the option ``head`` -> the form of the tensors."""
 
@@ -73,13 +73,13 @@ class YoloPostprocessOptions:
     )
     head: HeadName = option(  # noqa: RUF009 - a field, as the others
         "v3",
-        help="The detector: a version of YOLO, x (YOLOX), rtdetr or ssd. Use end2end for other "
-        "networks that suppress boxes themselves, such as exports with nms=True.",
+        help="The detector: a version of YOLO, x (YOLOX), rtdetr or ssd. Exports with or without "
+        "suppression (nms=True) are told apart by their shapes.",
     )
     box_format: BoxFormat | None = option(  # noqa: RUF009
         None,
         help="The numbers of a box in the tensors: middle and size, or two corners. By default "
-        "that of the head: xyxy for v10, v26, end2end and ssd, else cxcywh.",
+        "cxcywh for candidates and for rtdetr, xyxy for boxes after suppression and for ssd.",
     )
     boxes_in: Literal["pixels", "fractions"] | None = option(
         None,
@@ -88,8 +88,8 @@ class YoloPostprocessOptions:
     )
     logits: bool = option(
         False,
-        help="Convert class scores to probabilities by the sigmoid first, for v8, v9, v11, v12 and "
-        "rtdetr. RT-DETR of Transformers returns logits.",
+        help="Convert class scores to probabilities by the sigmoid first, for v8 and later, "
+        "and rtdetr. RT-DETR of Transformers returns logits.",
     )
     first_class: int = option(
         0,
@@ -108,7 +108,8 @@ class YoloPostprocessOptions:
     nms_threshold: tuple[float, ...] = option(
         (0.45,),
         help="The greatest overlap (intersection over union) of two boxes of the same class. Give "
-        "one value, or one value for each class. rtdetr, ssd, v10, v26 and end2end do not use it.",
+        "one value, or one value for each class. Boxes that a network has suppressed itself are "
+        "all kept.",
         minimum=0,
         maximum=1,
     )
@@ -188,7 +189,13 @@ class YoloPostprocessOptions:
         head = HEADS[self.head]
         is_in_fractions = self.boxes_in == "fractions" if self.boxes_in else head.is_in_fractions
         box_format = self.box_format or head.box_format
-        return replace(head, box_format=box_format, is_in_fractions=is_in_fractions)
+        found_format = self.box_format or head.found_format
+        return replace(
+            head,
+            box_format=box_format,
+            found_format=found_format,
+            is_in_fractions=is_in_fractions,
+        )
 
     @property
     def cells(self) -> tuple[tuple[int, int], ...]:
@@ -225,19 +232,18 @@ SPEC = FlowUnitSpec(
             "in_feat1",
             "the first tensor for one image, float32. v3, v4, v5, v7, x: (anchors * (5 + classes), "
             "H, W), or these axes split or packed. Except for v3 and v4 also (N, 5 + classes), all "
-            "tensors in one. The heads v8, v9, v11, v12, rtdetr: (4 + classes, N) or (N, 4 + "
-            "classes). The heads v10, v26, end2end: (N, 6) of box, score, class. The head ssd: "
-            "boxes (N, 4)",
+            "tensors in one. Other heads: candidates (4 + classes, N) or (N, 4 + classes). After "
+            "suppression: (N, 6) of box, score, class",
         ),
         Port(
             "in_feat2",
-            "the second tensor, of the second stride. ssd: the scores (N,). If a network returns "
-            "boxes (N, 4) separately, connect these first and the class scores (N, classes) here",
+            "the second tensor, of the second stride. If a network returns boxes (N, 4) in a tensor "
+            "of their own, connect these first, then the scores (N, classes) or (N,)",
             is_optional=True,
         ),
         Port(
             "in_feat3",
-            "the third tensor, of the third stride. ssd: the classes (N,)",
+            "the third tensor, of the third stride. Behind boxes and scores: the classes (N,)",
             is_optional=True,
         ),
     ),
@@ -245,7 +251,7 @@ SPEC = FlowUnitSpec(
         Port(
             "out_region",
             "a list of Box, the best first. Boxes may exceed the image, because they are not "
-            "clipped",
+            "clipped. Boxes without width or height are left out",
         ),
     ),
     options=YoloPostprocessOptions,

@@ -14,7 +14,7 @@ from flowunits.yolo_postprocess.heads import (
     decode_ready,
     split,
 )
-from flowunits.yolo_postprocess.rows import read_found, read_rows
+from flowunits.yolo_postprocess.rows import read_boxes
 from modelflow import Buffer, Context, FlowUnit
 from modelflow.image import Box, read_labels, suppress
 
@@ -54,9 +54,11 @@ class YoloPostprocess(FlowUnit):
         boxes = np.concatenate([candidates.boxes for candidates in found])
         scores = np.concatenate([candidates.scores for candidates in found])
         classes = np.concatenate([candidates.classes for candidates in found])
+        has_area = (boxes[:, 2:] > 0).all(axis=1)  # a network may return any numbers
+        boxes, scores, classes = boxes[has_area], scores[has_area], classes[has_area]
         boxes[:, :2] -= boxes[:, 2:] / 2
         most = self._options.max_boxes
-        if self._head.is_suppressed:
+        if found[0].is_suppressed:
             kept = np.argsort(-scores, kind="stable")[:most].tolist()
         else:
             kept = suppress(boxes, scores, classes, self._nms[classes], most)
@@ -66,13 +68,8 @@ class YoloPostprocess(FlowUnit):
 
     def _decode(self, tensors: list[Floats]) -> list[Candidates]:
         head, values = self._head.form, 5 + self._options.classes
-        size = self._options.input_width, self._options.input_height
-        if head == "rows":
-            is_logits = self._options.logits
-            return [read_rows(self._head, tensors, self._conf, size, is_logits=is_logits)]
-        if head == "found":
-            first = self._options.first_class
-            return [read_found(self._head, tensors, self._conf, size, first)]
+        if head == "boxes":
+            return [read_boxes(self._options, tensors, self._conf)]
         if len(tensors) == 1 and head != "v3":
             rows = tensors[0]
             while rows.ndim > 2 and len(rows) == 1:
@@ -110,7 +107,7 @@ def _layers(config: YoloPostprocessOptions) -> list[Layer]:
 
 
 def _floats(data: Any, number: int, head: Head) -> Floats:
-    kinds = "fiu" if head.form == "found" else "f"  # classes may be whole numbers
+    kinds = "f" if head.has_cells else "fiu"  # classes may be whole numbers
     is_array = isinstance(data, np.ndarray) and data.dtype.kind in kinds
     if not is_array or (head.has_cells and not data.size):
         found = (

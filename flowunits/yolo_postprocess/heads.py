@@ -36,11 +36,13 @@ class Candidates:
         boxes: (N, 4) x and y of the middle, width and height, in input pixels.
         scores: (N,) scores.
         classes: (N,) class numbers.
+        is_suppressed: Whether no two boxes show the same object.
     """
 
     boxes: Floats
     scores: Floats
     classes: npt.NDArray[np.intp]
+    is_suppressed: bool = False
 
 
 def decode(

@@ -1,19 +1,17 @@
 """Reads the tensors of networks that compute their boxes themselves.
 
-A network returns either a score of each class for each candidate, or boxes with one score and one
-class each. HEADS in the package says which head has which form.
+A network returns either candidates, each a box with a score for each class, or boxes after
+suppression, with one score and one class each.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from flowunits.yolo_postprocess import Head
+from flowunits.yolo_postprocess import YoloPostprocessOptions
 from flowunits.yolo_postprocess.heads import Candidates, Floats, sigmoid
 
-__all__ = ["read_found", "read_rows"]
+__all__ = ["read_boxes"]
 
 # Networks of float16 and INT8 round their scores.
 _ROUNDING = 1e-2
@@ -29,128 +27,127 @@ _TO_MIDDLES = {
 }
 
 
-def read_rows(
-    head: Head,
-    tensors: Sequence[Floats],
-    thresholds: Floats,
-    size: tuple[int, int],
-    *,
-    is_logits: bool,
+def read_boxes(
+    options: YoloPostprocessOptions, tensors: Sequence[Floats], thresholds: Floats
 ) -> Candidates:
-    """Reads a box and the scores of all classes for each candidate.
+    """Reads the boxes of one image.
 
     Args:
-        head: The form of the boxes.
-        tensors: One tensor (4 + classes, N), or (N, 4 + classes). Or two tensors: boxes (N, 4), and
-            scores (N, classes).
+        options: The options of the unit.
+        tensors: One tensor: candidates (4 + classes, N) or (N, 4 + classes), or boxes with score
+            and class (N, 6). Two: boxes (N, 4), class scores (N, classes). Three: boxes (N, 4),
+            scores (N,), classes (N,).
         thresholds: (classes,) least scores.
-        size: The width and height of the network's input, in pixels.
-        is_logits: Whether the scores are logits.
-
-    Raises:
-        ValueError: a tensor has another shape, or a score is not between 0 and 1.
-    """
-    classes = len(thresholds)
-    if len(tensors) == 1:
-        rows = _as_rows(tensors[0], 4 + classes, 1)
-        boxes, scores = rows[:, :4], rows[:, 4:]
-    elif len(tensors) == 2:
-        boxes, scores = _as_rows(tensors[0], 4, 1), _as_rows(tensors[1], classes, 2)
-        _check_lengths(boxes, scores)
-    else:
-        raise ValueError(f"got {len(tensors)} inputs; expected one tensor, or boxes and scores")
-    best = scores.argmax(axis=1)
-    values = scores[np.arange(len(scores)), best]
-    if is_logits:
-        values = sigmoid(values)
-    _check_scores(values, "set logits=true if the network returns logits")
-    good = values >= thresholds[best]
-    return Candidates(_middles(head, boxes[good], size), values[good], best[good])
-
-
-def read_found(
-    head: Head,
-    tensors: Sequence[Floats],
-    thresholds: Floats,
-    size: tuple[int, int],
-    first_class: int,
-) -> Candidates:
-    """Reads boxes with one score and one class each. Rows of the score 0 fill a tensor up.
-
-    Args:
-        head: The form of the boxes.
-        tensors: One tensor (N, 6) of box, score and class, or three: boxes (N, 4), scores (N,) and
-            classes (N,).
-        thresholds: (classes,) least scores.
-        size: The width and height of the network's input, in pixels.
-        first_class: The number of the first class in the tensors.
 
     Raises:
         ValueError: a tensor has another shape, a score is not between 0 and 1, or a class does not
             exist.
     """
-    if len(tensors) == 1:
-        rows = _as_rows(tensors[0], 6, 1)
-        boxes, scores, numbers = rows[:, :4], rows[:, 4], rows[:, 5]
-    elif len(tensors) == 3:
-        boxes = _as_rows(tensors[0], 4, 1)
-        scores, numbers = tensors[1].reshape(-1), tensors[2].reshape(-1)
-        _check_lengths(boxes, scores, numbers)
-    else:
+    if not 1 <= len(tensors) <= 3:
         raise ValueError(
-            f"got {len(tensors)} inputs; expected one tensor, or boxes, scores and classes"
+            f"got {len(tensors)} inputs; expected one tensor, or boxes and scores, or boxes, "
+            "scores and classes"
         )
+    boxes = _without_batch(tensors[0])
+    if len(tensors) == 2:
+        scores = _without_batch(tensors[1])
+        _check_shapes([boxes, scores], [4, len(thresholds)])
+        return _read_candidates(options, boxes, scores, thresholds)
+    if len(tensors) == 3:
+        scores, numbers = tensors[1].reshape(-1), tensors[2].reshape(-1)
+        _check_shapes([boxes, scores, numbers], [4, None, None])
+        return _read_found(options, boxes, scores, numbers, thresholds)
+    rows = _as_rows(tensors[0], boxes, len(thresholds))
+    if rows is None:
+        return _read_found(options, boxes[:, :4], boxes[:, 4], boxes[:, 5], thresholds)
+    return _read_candidates(options, rows[:, :4], rows[:, 4:], thresholds)
+
+
+def _read_candidates(
+    options: YoloPostprocessOptions, boxes: Floats, scores: Floats, thresholds: Floats
+) -> Candidates:
+    """Reads a box and the scores of all classes for each candidate."""
+    best = scores.argmax(axis=1)
+    values = scores[np.arange(len(scores)), best]
+    if options.logits:
+        values = sigmoid(values)
+    _check_scores(values, "set logits=true if the network returns logits")
+    good = values >= thresholds[best]
+    middles = _middles(options, boxes[good], options.form.box_format)
+    return Candidates(middles, values[good], best[good], options.form.is_suppressed)
+
+
+def _read_found(
+    options: YoloPostprocessOptions,
+    boxes: Floats,
+    scores: Floats,
+    numbers: Floats,
+    thresholds: Floats,
+) -> Candidates:
+    """Reads boxes with one score and one class each. Rows of the score 0 fill a tensor up."""
     _check_scores(scores, "connect boxes, scores and classes in this order")
     likely = np.flatnonzero(scores >= thresholds.min())
-    classes = numbers[likely].astype(np.intp) - first_class
+    classes = numbers[likely].astype(np.intp) - options.first_class
     wrong = (classes < 0) | (classes >= len(thresholds)) | (numbers[likely] % 1 != 0)
     if wrong.any():
         raise ValueError(
-            f"got the class {numbers[likely][wrong][0]:g}; expected {first_class} to "
-            f"{first_class + len(thresholds) - 1}; see the options classes and first_class"
+            f"got the class {numbers[likely][wrong][0]:g}; expected {options.first_class} to "
+            f"{options.first_class + len(thresholds) - 1}; see the options classes and first_class"
         )
     good = scores[likely] >= thresholds[classes]
     picked = likely[good]
-    return Candidates(_middles(head, boxes[picked], size), scores[picked], classes[good])
+    middles = _middles(options, boxes[picked], options.form.found_format)
+    return Candidates(middles, scores[picked], classes[good], is_suppressed=True)
 
 
-def _middles(head: Head, boxes: Floats, size: tuple[int, int]) -> Floats:
-    middles: Floats = boxes @ _TO_MIDDLES[head.box_format]
-    if head.is_in_fractions:
-        middles *= np.array([*size, *size], np.float32)
+def _middles(options: YoloPostprocessOptions, boxes: Floats, box_format: str) -> Floats:
+    middles: Floats = boxes @ _TO_MIDDLES[box_format]
+    if options.form.is_in_fractions:
+        middles *= np.array([options.input_width, options.input_height] * 2, np.float32)
     return middles
 
 
-def _as_rows(tensor: Floats, values: int, number: int) -> Floats:
-    """Returns a tensor as (N, values), in which the candidates may be on the last axis."""
-    rows = tensor
-    while rows.ndim > 2 and len(rows) == 1:
-        rows = rows[0]
-    if rows.ndim == 2 and rows.shape[0] == values and values != 6:
-        return rows.T  # networks that return all candidates have them last
-    if rows.ndim == 2 and rows.shape[1] == values:
-        return rows
-    hint = ""
-    if values + 1 in rows.shape:
-        hint = "; a tensor with objectness is of head=v5 or head=x"
-    elif rows.ndim == 2 and 6 in rows.shape:
-        hint = "; boxes after suppression are of head=end2end"
+def _without_batch(tensor: Floats) -> Floats:
+    while tensor.ndim > 2 and len(tensor) == 1:
+        tensor = tensor[0]
+    return tensor
+
+
+def _as_rows(tensor: Floats, table: Floats, classes: int) -> Floats | None:
+    """Returns candidates as (N, 4 + classes), or None for boxes with score and class, (N, 6).
+
+    Networks return candidates as (4 + classes, N). With two classes (N, 6) is therefore taken for
+    boxes with score and class.
+    """
+    values = 4 + classes
+    if table.ndim == 2 and table.shape[0] == values:
+        return table.T
+    if table.ndim == 2 and table.shape[1] == 6:
+        return None
+    if table.ndim == 2 and table.shape[1] == values:
+        return table
+    is_raw = values + 1 in table.shape
+    hint = "; a tensor with objectness is of head=v5 or head=x" if is_raw else ""
     raise ValueError(
-        f"tensor {number}: got the shape {tensor.shape}; expected (N, {values}), or all "
-        f"candidates last{hint}"
+        f"tensor 1: got the shape {tensor.shape}; expected ({values}, N) for {classes} classes, or "
+        f"(N, 6) after suppression{hint}"
     )
+
+
+def _check_shapes(tensors: Sequence[Floats], columns: Sequence[int | None]) -> None:
+    for number, (tensor, count) in enumerate(zip(tensors, columns, strict=True), 1):
+        expected = "(N,)" if count is None else f"(N, {count})"
+        if tensor.shape[1:] != (() if count is None else (count,)):
+            raise ValueError(f"tensor {number}: got the shape {tensor.shape}; expected {expected}")
+        if len(tensor) != len(tensors[0]):
+            raise ValueError(
+                f"tensor {number}: got {len(tensor)} rows for {len(tensors[0])} boxes; expected as "
+                "many"
+            )
 
 
 def _check_scores(scores: Floats, advice: str) -> None:
     if scores.size and not 0 <= scores.min() <= scores.max() <= 1 + _ROUNDING:
         raise ValueError(
             f"got scores from {scores.min():g} to {scores.max():g}; expected 0 to 1; {advice}"
-        )
-
-
-def _check_lengths(*tensors: npt.NDArray[Any]) -> None:
-    lengths = [len(tensor) for tensor in tensors]
-    if len(set(lengths)) > 1:
-        raise ValueError(
-            f"got tensors of {', '.join(map(str, lengths))} rows; expected as many in each"
         )

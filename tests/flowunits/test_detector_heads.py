@@ -15,8 +15,7 @@ from tests.flowunits.test_boxes import check_boxes, slow_nms
 RNG = np.random.default_rng(5)
 WIDTH, HEIGHT, CLASSES, COUNT = 96, 64, 3, 60
 
-ROWS = ("v8", "v9", "v11", "v12", "rtdetr")
-FOUND = ("v10", "v26", "end2end", "ssd")
+HEADS_OF_BOXES = ("v8", "v9", "v10", "v11", "v12", "v26", "rtdetr", "ssd")
 
 
 def yolo(*tensors, **options):
@@ -56,47 +55,63 @@ def expected_boxes(boxes, scores, threshold=0.25, *, is_suppressed):
     return sorted(found, key=lambda box: -box.score) if is_suppressed else slow_nms(found, 0.45)
 
 
+# Format of candidates, format of boxes after suppression, and the unit of both.
 DEFAULTS = {
-    **dict.fromkeys(("v8", "v9", "v11", "v12"), ("cxcywh", "pixels")),
-    **dict.fromkeys(("v10", "v26", "end2end"), ("xyxy", "pixels")),
-    "rtdetr": ("cxcywh", "fractions"),
-    "ssd": ("xyxy", "fractions"),
+    **dict.fromkeys(("v8", "v9", "v10", "v11", "v12", "v26"), ("cxcywh", "xyxy", "pixels")),
+    "rtdetr": ("cxcywh", "cxcywh", "fractions"),
+    "ssd": ("xyxy", "xyxy", "fractions"),
 }
-# A head with the boxes of its own kind, and with those of each other kind as options.
-FORMS = [
-    (head, {}) for head in DEFAULTS
-] + [
-    (head, {"box_format": box_format, "boxes_in": boxes_in})
-    for head in ("v11", "rtdetr", "end2end", "ssd")
-    for box_format in FORMATS
-    for boxes_in in ("pixels", "fractions")
-]  # fmt: skip
+OPTIONS = [{"box_format": f, "boxes_in": u} for f in FORMATS for u in ("pixels", "fractions")]
+CELLS = [(head, {}) for head in DEFAULTS] + [
+    (head, options) for head in ("v11", "rtdetr", "ssd") for options in OPTIONS
+]
 
 
-def form_of(head, options):
-    box_format, boxes_in = DEFAULTS[head]
-    return options.get("box_format", box_format), options.get("boxes_in", boxes_in)
+def form_of(head, options, *, is_found):
+    candidates, found, boxes_in = DEFAULTS[head]
+    default = found if is_found else candidates
+    return options.get("box_format", default), options.get("boxes_in", boxes_in)
 
 
-@pytest.mark.parametrize(("head", "options"), FORMS, ids=str)
-def test_a_head_is_read_as_by_a_plain_loop(head, options):
+@pytest.mark.parametrize(("head", "options"), CELLS, ids=str)
+def test_candidates_are_read_as_by_a_plain_loop(head, options):
     boxes, scores = corners(), RNG.random((COUNT, CLASSES)).astype(np.float32) ** 2
-    is_suppressed = head in (*FOUND, "rtdetr")
-    rows = written(boxes, *form_of(head, options))
-    expected = expected_boxes(boxes, scores, is_suppressed=is_suppressed)
+    rows = written(boxes, *form_of(head, options, is_found=False))
+    expected = expected_boxes(boxes, scores, is_suppressed=head in ("rtdetr", "ssd"))
     assert len(expected) > 5
-    if head in ROWS:
-        tensor = np.hstack([rows, scores])
-        forms = [(tensor.T[None],), (tensor[None],), (tensor.T,), (rows[None], scores[None])]
-    else:
-        best, classes = scores.max(axis=1), scores.argmax(axis=1)
-        tensor = np.column_stack([rows, best, classes]).astype(np.float32)
-        forms = [(tensor[None],), (tensor,)]
-        forms += [(rows[None], best[None], classes.astype(t)[None]) for t in ("int64", "float32")]
-    for tensors in forms:
+    tensor = np.hstack([rows, scores])
+    for tensors in [(tensor.T[None],), (tensor[None],), (tensor.T,), (rows[None], scores[None])]:
         found = yolo(*tensors, head=head, **options)
         assert not found.has_error(), found.get_error_msg()
         check_boxes(found.data, expected)
+
+
+@pytest.mark.parametrize(("head", "options"), CELLS, ids=str)
+def test_boxes_after_suppression_are_read_as_by_a_plain_loop(head, options):
+    boxes, scores = corners(), RNG.random((COUNT, CLASSES)).astype(np.float32)
+    rows = written(boxes, *form_of(head, options, is_found=True))
+    best, classes = scores.max(axis=1), scores.argmax(axis=1)
+    tensor = np.column_stack([rows, best, classes]).astype(np.float32)
+    forms: list[tuple[np.ndarray, ...]] = [(tensor[None],), (tensor,)]
+    forms += [(rows[None], best[None], classes.astype(t)[None]) for t in ("int64", "float32")]
+    for tensors in forms:
+        found = yolo(*tensors, head=head, **options)
+        assert not found.has_error(), found.get_error_msg()
+        check_boxes(found.data, expected_boxes(boxes, scores, is_suppressed=True))
+
+
+def test_with_two_classes_candidates_are_on_the_last_axis():
+    boxes, scores = corners(), RNG.random((COUNT, 2)).astype(np.float32)
+    rows = np.hstack([written(boxes, "cxcywh", "pixels"), scores])
+    found = yolo(rows.T[None], head="v8", classes=2)
+    check_boxes(found.data, expected_boxes(boxes, scores, is_suppressed=False))
+    message = yolo(rows[None], head="v8", classes=2).get_error_msg()
+    assert "got the class 0." in message
+
+
+def test_boxes_without_area_are_left_out():
+    rows = np.float32([[9, 9, 4, -4, 0.9, 0, 0], [9, 9, 0, 4, 0.8, 0, 0], [9, 9, 4, 4, 0.7, 0, 0]])
+    check_boxes(yolo(rows, head="v8").data, [Box(7, 7, 4, 4, 0.7, 0)])
 
 
 def test_logits_become_probabilities_where_the_option_says_so():
@@ -123,7 +138,7 @@ def test_classes_of_ssd_may_count_from_one_and_rows_of_score_0_are_filling():
 
 
 @pytest.mark.parametrize(
-    ("head", "shapes"), [("v8", [(7, 0)]), ("end2end", [(1, 0, 6)]), ("ssd", [(0, 4), 0, 0])]
+    ("head", "shapes"), [("v8", [(7, 0)]), ("v26", [(1, 0, 6)]), ("ssd", [(0, 4), 0, 0])]
 )
 def test_no_candidates_are_no_boxes(head, shapes):
     assert yolo(*(np.zeros(shape, np.float32) for shape in shapes), head=head).data == []
@@ -137,20 +152,19 @@ def test_thresholds_of_classes_and_the_most_boxes_hold_for_every_head():
     assert {box.class_id for box in found} >= {0, 2}
     few = yolo(rows, head="v8", conf_threshold="0.25,0.9,0.25", nms_threshold="1", max_boxes=4)
     assert few.data == found[:4]
-    best = np.column_stack([rows[:, :4], scores.max(1), scores.argmax(1)])
+    best = np.column_stack([corners(), scores.max(1), scores.argmax(1)])
     assert len(yolo(best, head="v10", max_boxes=4).data) == 4
 
 
 @pytest.mark.parametrize(
     ("head", "shapes", "expected"),
     [
-        ("v8", [(1, 8, 60)], "(1, 8, 60); expected (N, 7), or all candidates last; a tensor with"),
-        ("v8", [(1, 50, 6)], "boxes after suppression are of head=end2end"),
-        ("v8", [(1, 116, 60)], "tensor 1: got the shape (1, 116, 60); expected (N, 7)"),
-        ("v8", [(60, 4), (50, 3)], "got tensors of 60, 50 rows; expected as many in each"),
-        ("v8", [(60, 4)] * 3, "got 3 inputs; expected one tensor, or boxes and scores"),
-        ("v10", [(60, 4)] * 2, "got 2 inputs; expected one tensor, or boxes, scores and classes"),
-        ("v10", [(60, 7)], "tensor 1: got the shape (60, 7); expected (N, 6)"),
+        ("v8", [(1, 8, 60)], "(1, 8, 60); expected (7, N) for 3 classes, or (N, 6) after"),
+        ("v8", [(1, 8, 60)], "a tensor with objectness is of head=v5 or head=x"),
+        ("v8", [(1, 116, 60)], "tensor 1: got the shape (1, 116, 60); expected (7, N)"),
+        ("v8", [(60, 4), (50, 3)], "tensor 2: got 50 rows for 60 boxes; expected as many"),
+        ("v8", [(60, 4), (60, 4)], "tensor 2: got the shape (60, 4); expected (N, 3)"),
+        ("ssd", [(60, 4), (60,), (50,)], "tensor 3: got 50 rows for 60 boxes"),
         ("v5", [(1, 7, 60)], "expected 3, one for each of the strides; boxes without objectness"),
     ],
 )
@@ -177,4 +191,5 @@ def test_options_of_boxes_are_for_heads_that_have_them():
 
 
 def test_every_head_has_a_test():
-    assert {*ROWS, *FOUND, "v3", "v4", "v5", "v7", "x"} == set(HEADS)
+    assert {*HEADS_OF_BOXES, "v3", "v4", "v5", "v7", "x"} == set(HEADS)
+    assert set(DEFAULTS) == set(HEADS_OF_BOXES)

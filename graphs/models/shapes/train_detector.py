@@ -33,10 +33,8 @@ def picture(rng: np.random.Generator) -> tuple[Any, list[tuple[int, int, int, in
         if min(inner.shape[:2]) <= 2 * radius + 2:
             continue
         x, y = (int(rng.integers(radius + 1, size - radius)) for size in inner.shape[1::-1])
-        around = (
-            slice(max(0, y - radius - 3), y + radius + 3),
-            slice(max(0, x - radius - 3), x + radius + 3),
-        )
+        near = radius + 3
+        around = slice(max(0, y - near), y + near), slice(max(0, x - near), x + near)
         if taken[around].any():
             continue
         ink = rng.integers(110, 256, 3).tolist()
@@ -82,9 +80,8 @@ class Detector(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        sizes = (3, 12, 16, 24)
         layers: list[nn.Module] = []
-        for before, after in zip(sizes, sizes[1:], strict=False):
+        for before, after in ((3, 12), (12, 16), (16, 24)):
             layers += [nn.Conv2d(before, after, 3, 2, 1), nn.ReLU()]
         for _ in range(3):
             layers += [nn.Conv2d(24, 24, 3, 1, 1), nn.ReLU()]
@@ -140,10 +137,7 @@ def main() -> None:
         scores = network(images)[:, 4].reshape(-1, CELLS, CELLS)
         here = wanted[:, 0] > 0
         there = (wanted[:, 1] > 0) & ~here
-    found, wrong = (
-        (scores[here] > 0.5).float().mean().item(),
-        (scores[there] > 0.5).float().mean().item(),
-    )
+    found, wrong = ((scores[cells] > 0.5).float().mean().item() for cells in (here, there))
     if found < 0.97 or wrong > 0.001:
         message = f"{found:.1%} of the cells with shapes and {wrong:.2%} of the others are found"
         raise SystemExit(f"{message}; expected 97 % at least, and 0.1 % at most")

@@ -1,8 +1,8 @@
 """The meta that a result inherits from the inputs of its call.
 
 The meta of the item (``path``, ``index``) are inherited. A key that the result lacks comes from the
-first input that has the key. A key that the unit sets to None is removed. The format of an image belongs to its array: `modelflow.pixels` says
-when a result inherits the format.
+first input that has the key. A key that the unit sets to None is removed. The format of an image
+belongs to its array: `modelflow.pixels` says when a result inherits the format.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -77,8 +77,8 @@ def inherit_agreed(
 ) -> None:
     """Copies to a result of whole streams the meta on which all buffers of a stream agree.
 
-    Meta that began inside the stream belong to its buffers, not to the result: the score of an
-    object is not the score of its picture. The result gets the image format of the buffers if all
+    Meta that began inside the stream stay with its buffers. The score of an object is not the score
+    of its picture. The result gets the image format of the buffers if all
     have the same format.
 
     Args:
