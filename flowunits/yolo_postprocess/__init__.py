@@ -237,8 +237,8 @@ SPEC = FlowUnitSpec(
         ),
         Port(
             "in_feat2",
-            "the second tensor, of the second stride. If a network returns boxes (N, 4) in their own "
-            "tensor, connect these first, then the scores (N, classes) or (N,)",
+            "the second tensor, of the second stride. If boxes (N, 4) are a tensor of their "
+            "own, connect these first, then the scores (N, classes) or (N,)",
             is_optional=True,
         ),
         Port(
