@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from modelflow import Expand, FlowUnitSpec, Port, option
-from modelflow.image import Box, Place
+from modelflow.image import Box
+from modelflow.image.fit import Place
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from modelflow import FlowUnitSpec, Port, option
-from modelflow.image import INTERPOLATION_HELP, Interpolation, Place, fit_size
+from modelflow.image import INTERPOLATION_HELP, Interpolation, fit_size
+from modelflow.image.fit import Place
 
 _GRAY = 114  # the colour of the bars in the training of YOLO
 

@@ -132,14 +132,15 @@ def serve(**given: Any) -> int:
 
     The server answers over HTTP, and over gRPC if gRPC is installed.
 
-    SOURCE is a graph file, a model, a folder with versions of a model (1/ 2/ ...), or a folder of
-    models. A graph is served as a model with the graph's inputs and outputs, and each item of a
-    request is a buffer. Ctrl-C ends the server at once. SIGTERM ends it after the accepted
-    requests. SIGHUP loads new versions without a failed request, reads the API keys again, and
-    reopens the access log.
+    SOURCE is a graph file, the name of a ready graph, or a model. It may also be a folder with
+    versions of a model (1/ 2/ ...), or a folder of models. A graph is served as a model with the
+    graph's inputs and outputs, and each item of a request is a buffer. Ctrl-C ends the server at
+    once. SIGTERM ends it after the accepted requests. SIGHUP loads new versions without a failed
+    request, reads the API keys again, and reopens the access log.
 
     \b
     modelflow serve graph.toml
+    modelflow serve detect_classify
     modelflow serve digits=graphs/digits.toml resnet50.onnx ./models --poll 10
     curl -d '{"instances": [1.0, 2.0]}' http://127.0.0.1:8501/v1/models/graph:predict
     """

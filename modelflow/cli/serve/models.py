@@ -9,6 +9,7 @@ import click
 
 from modelflow.cli.options.graph_choice import read_assignments
 from modelflow.config.override import Environment
+from modelflow.config.read import list_named_graphs, ready_graphs
 from modelflow.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def add_names(sources: Sequence[str]) -> tuple[str, ...]:
     return tuple(
         source
         if "=" in source or is_repository(Path(source))
-        else f"{choose_name(Path(source))}={source}"
+        else f"{choose_name(_path_of(source))}={source}"
         for source in sources
     )
 
@@ -82,12 +83,20 @@ def _split_name(source: str) -> tuple[str, Path]:
     """Parses ``NAME=PATH``, or ``PATH``."""
     name, mark, path = source.partition("=")
     if not mark:
-        return "", Path(source)
+        return "", _path_of(source)
     if not name or not path or "/" in name:
         raise click.UsageError(
             f"got {source!r}; expected NAME=PATH, as in digits=graphs/digits.toml"
         )
-    return name, Path(path)
+    return name, _path_of(path)
+
+
+def _path_of(text: str) -> Path:
+    """Returns the given path, or the file of the ready graph with that name."""
+    path = Path(text)
+    if path.suffix or path.exists():
+        return path
+    return list_named_graphs(ready_graphs()).get(text, path)
 
 
 def _policy(text: str) -> "VersionPolicy":
