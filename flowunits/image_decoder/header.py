@@ -8,13 +8,14 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from flowunits.image_decoder.other import advise_other
+
 __all__ = ["Header", "read_header"]
 
-# The first bytes of JPEG, PNG, GIF and WebP files in base64.
-_BASE64 = (b"/9j/", b"iVBORw0KGgo", b"R0lGOD", b"UklGR")
 _FORMATS = (
     "JPEG, PNG, WebP, BMP or TIFF; or, with Pillow, GIF, AVIF, HEIF, JPEG 2000, ICO, PPM or QOI"
 )
+_HEAD = 132  # bytes; the mark of DICOM is at 128
 _MAX_SEGMENTS = 4096
 _MAX_CHUNKS = 1 << 17
 # A progressive JPEG has about ten scans. Each scan costs a pass over the whole image.
@@ -41,7 +42,14 @@ _SIGNATURES = (
     (b"MM\0+", "tiff"),
 )
 _PNG_HEADER = re.compile(rb"\x89PNG\r\n\x1a\n.{4}IHDR(.{8})", re.DOTALL)
-_BRANDS = {b"avif": "avif", b"avis": "avif", b"heic": "heif", b"heix": "heif", b"mif1": "heif"}
+# Brands of files in boxes (ISO 14496-12). The first that a file names and that is here counts, AVIF
+# before HEIF: an AVIF file may have the major brand mif1, which is that of both.
+_BRANDS = {
+    **dict.fromkeys((b"avif", b"avis"), "avif"),
+    **dict.fromkeys(
+        (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1"), "heif"
+    ),
+}
 _SHORT, _LONG = 3, 4
 # Markers without a length: TEM, RST0..7, SOI.
 _BARE = {0x01, *range(0xD0, 0xD9)}
@@ -96,7 +104,7 @@ def read_header(data: memoryview) -> Header:
     Raises:
         ValueError: the format is unknown, or the data ends within the header.
     """
-    head = bytes(data[:32])
+    head = bytes(data[:_HEAD])
     try:
         if head.startswith(b"\xff\xd8"):
             return _read_jpeg(data)
@@ -117,15 +125,9 @@ def read_header(data: memoryview) -> Header:
     if only_pillows is not None:
         size = _ico_size(data) if only_pillows == "ico" else (0, 0)
         return Header(only_pillows, *size, is_for_pillow=True)
-    hint = ""
-    if head.startswith(_BASE64):
-        hint = (
-            "; this is base64 text: send the file itself to /v2/models/NAME/generate, or "
-            '{"b64": "..."} to :predict, or use the unit base64_decoder'
-        )
     raise ValueError(
-        f"image_decoder: got {len(data)} bytes that begin with {head[:8]!r}; expected "
-        f"{_FORMATS}{hint}"
+        f"image_decoder: got {len(data)} bytes that begin with {head[:8]!r}; expected {_FORMATS}; "
+        f"{advise_other(head)}"
     )
 
 
@@ -187,7 +189,9 @@ def _format_of(head: bytes) -> str | None:
         if head.startswith(signature):
             return name
     if head[4:8] == b"ftyp":
-        return _BRANDS.get(head[8:12])
+        end = min(int.from_bytes(head[:4], "big"), len(head))
+        brands = [head[at : at + 4] for at in (8, *range(16, end, 4))]
+        return next((name for brand, name in _BRANDS.items() if brand in brands), None)
     # The plain-text forms P1 to P3 are left out, because Pillow takes long for them.
     return "ppm" if head[:1] == b"P" and head[1:2] in b"456" and head[2:3].isspace() else None
 

@@ -1,5 +1,6 @@
 """Pictures of other programs (writer x format x kind of pixels); small, and made for each test."""
 
+import contextlib
 import io
 import shutil
 import subprocess
@@ -208,3 +209,18 @@ _WRITERS = {
     "ffmpeg": _by_ffmpeg,
     "magick": _by_magick,
 }
+
+
+def _list_others():
+    """Returns the pictures of other formats that Pillow itself writes, without a warning."""
+    Image.init()
+    found = []
+    for name in sorted(set(Image.SAVE) - set(PILLOW) - {"WMF", "HDF5", "GRIB", "BUFR", "IM"}):
+        for mode in ("RGB", "L", "1", "P256", "RGBA"):
+            with contextlib.suppress(OSError, ValueError, KeyError):
+                _by_pillow(name, "", mode, None)
+                found.append(("pillow", name, "", mode))
+    return found
+
+
+OTHER = _list_others()
