@@ -48,36 +48,9 @@ def _clip(start: float, length: float, margin: float, most: int) -> tuple[int, i
     return first, last
 
 
-def meta_of(box: Box, number: int) -> dict[str, object]:
-    """Returns the meta of the crop of the box with that number, counted from 0."""
-    return {
-        "box": tuple(box[:4]),
-        "score": box.score,
-        "class_id": box.class_id,
-        "label": box.label,
-        "box_index": number,
-    }
-
-
-def check_count(count: int, options: CropBoxesOptions) -> None:
-    """Checks the number of boxes of an image.
-
-    Raises:
-        ValueError: the image has more than `CropBoxesOptions.max_boxes`.
-    """
-    if count > options.max_boxes:
-        raise ValueError(
-            f"in_region: got {count} boxes for an image; expected at most {options.max_boxes}; set "
-            "max_boxes to allow more"
-        )
-
-
 SPEC = FlowUnitSpec(
     name="crop_boxes",
-    devices={
-        "cpu": "flowunits.crop_boxes.cpu:CropBoxes",
-        "cuda": "flowunits.crop_boxes.cuda:CropBoxes",
-    },
+    devices={"cpu": "flowunits.crop_boxes.cpu:CropBoxes"},
     inputs=(
         Port(
             "in_image",
@@ -89,7 +62,6 @@ SPEC = FlowUnitSpec(
             "in_region",
             "the boxes of the image, in its pixels. A list of boxes, or an array (N, 4), (N, 5) or "
             "(N, 6) of x y w h, score, class",
-            device="cpu",
         ),
     ),
     outputs=(

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from flowunits.crop_boxes import CropBoxesOptions, check_count, meta_of
+from flowunits.crop_boxes import CropBoxesOptions
 from modelflow import Buffer, Context, FlowUnit
 from modelflow.image import Box, Image, read_boxes, read_image
 
@@ -18,7 +18,12 @@ class CropBoxes(FlowUnit):
         """Cuts the boxes out of one image."""
         (buffer,), (region,) = ctx.input("in_image"), ctx.input("in_region")
         image, boxes = read_image(buffer), read_boxes(region.data)
-        check_count(len(boxes), self._options)
+        most = self._options.max_boxes
+        if len(boxes) > most:
+            raise ValueError(
+                f"in_region: got {len(boxes)} boxes for an image; expected at most {most}; set "
+                "max_boxes to allow more"
+            )
         crops = [self._crop(image, box, number) for number, box in enumerate(boxes)]
         ctx.emit([crop for crop in crops if crop is not None])
 
@@ -31,5 +36,6 @@ class CropBoxes(FlowUnit):
         for source, target in zip(image.planes, out.planes, strict=True):
             np.copyto(target, source[y : y + h, x : x + w])
         crop = out.to_buffer()
-        crop.meta.update(meta_of(box, number))
+        own = {"score": box.score, "class_id": box.class_id, "label": box.label}
+        crop.meta.update(box=tuple(box[:4]), **own, box_index=number)
         return crop

@@ -59,7 +59,6 @@ def test_the_units_of_the_cuda_path_are_there():
                 "center_crop",
                 "color_convert",
                 "crop",
-                "crop_boxes",
                 "image_decoder",
                 "image_preprocess",
                 "image_rotate",
@@ -128,13 +127,6 @@ def test_crop(images):
 def test_letterbox(images, options):
     check_same("letterbox", {"in_image": images}, 1, width=300, height=200, **options)
     check_same("letterbox", {"in_image": images}, 1, width=64, height=64, padding_data=(9, 60, 200))
-
-
-def test_crop_boxes(images):
-    boxes = [[(3, 4, 50, 60, 0.5, 2), (-5, -5, 20, 20)], [], [(400, 5, 9, 9)], [(0, 0, 9, 9)] * 9]
-    regions = (boxes * 3)[: len(images)]
-    check_same("crop_boxes", {"in_image": images, "in_region": regions}, margin=0.1)
-    check_same("crop_boxes", {"in_image": images, "in_region": regions}, max_boxes=5)
 
 
 @pytest.mark.parametrize("align", ["top", "center", "bottom"])
