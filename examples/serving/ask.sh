@@ -7,7 +7,7 @@ folder=$(cd "$(dirname "$0")" && pwd)
 # A picture as the body, and as a file in a form. The reply has one value for each output.
 curl -sf -H 'Content-Type: image/png' --data-binary "@$folder/seven.png" "$server/v2/models/digit/generate"
 echo
-curl -sf -F "image=@$folder/shapes.png" "$server/v2/models/shapes/generate"
+curl -sf -F "image=@$folder/shapes.png" "$server/v2/models/detect_classify/generate"
 echo
 curl -sf -d '{"text": "The soup was great, the waiter was friendly."}' "$server/v2/models/sentiment/generate"
 echo

@@ -34,14 +34,14 @@ def main() -> None:
     tensor = triton.InferInput("image", [len(pictures)], "BYTES")
     tensor.set_data_from_numpy(pictures)
     with triton.InferenceServerClient(server) as client:
-        assert client.is_model_ready("shapes")
+        assert client.is_model_ready("detect_classify")
         answer = (
-            client.infer("shapes", [tensor], client_timeout=30)
+            client.infer("detect_classify", [tensor], client_timeout=30)
             if given.grpc
-            else (client.infer("shapes", [tensor]))
+            else (client.infer("detect_classify", [tensor]))
         )
-    for text in answer.as_numpy("boxes"):
-        names = [box["label"] for box in json.loads(text)]
+    for text in answer.as_numpy("objects"):
+        names = sorted(found["classes"][0]["class"] for found in json.loads(text))
         print(f"{len(names)} shapes: {', '.join(names)}")
 
 

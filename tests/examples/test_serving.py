@@ -21,7 +21,9 @@ FOLDER = Path(__file__).resolve().parents[2] / "examples" / "serving"
 
 @pytest.fixture(scope="module")
 def server():
-    graphs = {name: ready_graphs() / f"{name}.toml" for name in ("digit", "shapes", "sentiment")}
+    graphs = {
+        name: ready_graphs() / f"{name}.toml" for name in ("digit", "detect_classify", "sentiment")
+    }
     with Server(graphs, ServeOptions(http_port=0, grpc_port=0)) as running:
         yield running
 
@@ -37,7 +39,8 @@ def test_curl_asks_in_every_way(server):
         json.loads, run(FOLDER / "ask.sh", server.address)
     )
     assert digit["digit"][0]["class"] == 7
-    assert [box["label"] for box in shapes["boxes"]] == ["circle", "square", "triangle"]
+    names = sorted(found["classes"][0]["class"] for found in shapes["objects"])
+    assert names == ["circle", "square", "triangle"]
     assert mood["mood"][0]["class"] == "positive"
     moods = [json.loads(text)[0]["class"] for text in predicted["predictions"]]
     assert moods == ["positive", "negative"]
@@ -82,7 +85,7 @@ def another_origin():
 
 @needs_browser
 def test_the_page_draws_what_was_found_in_a_picture():
-    shapes = {"shapes": ready_graphs() / "shapes.toml"}
+    shapes = {"detect_classify": ready_graphs() / "detect_classify.toml"}
     with another_origin() as origin, browsing() as browser:
         options = ServeOptions(http_port=0, cors_origins=(origin,))
         with Server(shapes, options) as server:
@@ -101,7 +104,7 @@ def test_the_page_draws_what_was_found_in_a_picture():
 
 @needs_browser
 def test_the_page_says_when_the_server_takes_no_pages_of_others():
-    shapes = {"shapes": ready_graphs() / "shapes.toml"}
+    shapes = {"detect_classify": ready_graphs() / "detect_classify.toml"}
     with (
         another_origin() as origin,
         browsing() as browser,

@@ -19,8 +19,8 @@ from tests.serve.grpc.stub import OIP, PREDICTION, SECONDS, stub
 from tests.serve.processes.linked import Linked
 
 pytest.importorskip("tensorflow")
-INPUTS = {"digit": "image", "shapes": "image", "sentiment": "text"}
-OUTPUTS = {"digit": "digit", "shapes": "boxes", "sentiment": "mood"}
+INPUTS = {"digit": "image", "detect_classify": "image", "sentiment": "text"}
+OUTPUTS = {"digit": "digit", "detect_classify": "objects", "sentiment": "mood"}
 ONE, ALL = 1, 16  # the number of items of a request
 
 
@@ -45,7 +45,7 @@ def items():
     with pytest.MonkeyPatch.context() as patch:
         for name in ("shapes", "sentiment"):
             patch.syspath_prepend(ready_graphs() / "models" / name)
-        return {"digit": digits(), "shapes": shapes(), "sentiment": sentiment()}
+        return {"digit": digits(), "detect_classify": shapes(), "sentiment": sentiment()}
 
 
 @pytest.fixture(scope="module", params=[Server, Linked], ids=["one process", "worker"])

@@ -65,8 +65,8 @@ def test_every_ready_graph_is_seen_whole(path):
         for x, y in map(middle, bodies):
             assert stage["x"] < x < stage["x"] + stage["width"]
             assert stage["y"] < y < stage["y"] + stage["height"]
-        if (folder := os.environ.get("MODELFLOW_SCREENSHOTS")) and path.stem == "shapes":
-            edited.node("resize" if edited.node("resize").count() else "crop").click()
+        if (folder := os.environ.get("MODELFLOW_SCREENSHOTS")) and path.stem == "detect_classify":
+            edited.node("crop").click()
             expect(edited.page.locator("[data-field=threads]")).to_be_visible()
             edited.page.screenshot(path=f"{folder}/editor.png")  # docs/images
 
