@@ -28,7 +28,7 @@ class VideoDemuxer(FlowUnit):
         load_av()
 
     def figures(self) -> Mapping[str, Mapping[Any, int]]:
-        """Returns ``connections``: the openings, those after an interruption, and failures."""
+        """Returns ``connections``: the openings, the openings after a loss, and failures."""
         return {"connections": dict(self._counts)}
 
     def process(self, ctx: Context) -> None:

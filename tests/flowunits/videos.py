@@ -43,13 +43,20 @@ def picture(number, width=WIDTH, height=HEIGHT):
 
 
 def write_video(
-    path, count=60, codec="libx264", size=(WIDTH, HEIGHT), rotation=0, start=0, **options
+    path,
+    count=60,
+    codec="libx264",
+    size=(WIDTH, HEIGHT),
+    rotation=0,
+    start=0,
+    pix_fmt="yuv420p",
+    **options,
 ):
     """Writes a video that begins with picture ``start``; returns its path."""
     with av.open(str(path), "w", options=options) as container:
         stream = container.add_stream(codec, rate=RATE)
         stream.width, stream.height = size
-        stream.pix_fmt = "yuv420p"
+        stream.pix_fmt = pix_fmt
         stream.codec_context.gop_size = 12
         if rotation:
             stream.set_display_rotation(rotation)
