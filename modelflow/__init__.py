@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from modelflow.buffer import Buffer
     from modelflow.device import Device, available_devices, empty
+    from modelflow.engine.python.model import PythonModel
     from modelflow.errors import (
         BadRequest,
         Cancelled,
@@ -64,6 +65,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "modelflow.buffer": "Buffer",
     "modelflow.device": "Device available_devices empty",
+    "modelflow.engine.python.model": "PythonModel",
     "modelflow.errors": (
         "BadRequest Cancelled ConfigError CycleError DeadlineExceeded "
         "DeviceUnavailableError EndOfStream EngineError FlowFailed FlowUnitError GraphError "
@@ -125,6 +127,7 @@ __all__ = [
     "PlanError",
     "Port",
     "PortError",
+    "PythonModel",
     "QueueFullError",
     "RecordingError",
     "Source",

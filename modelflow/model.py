@@ -63,8 +63,8 @@ class Model:
                 own order. For model files only.
             outputs: The outputs to use, in the order of the result of `infer`. For model files
                 only.
-            engine: ``tensorflow``, ``onnx`` or ``torch``. None for the engine that fits the format
-                of the file. For model files only.
+            engine: ``tensorflow``, ``onnx``, ``torch``, or ``"module:Class"`` for a `PythonModel`.
+                None for the engine that fits the format of the file. For model files only.
             options: Node attributes (``batch_timeout_ms``, ``threads``, ``queue_size``,
                 ``queue_policy``, ``allowed_batch_sizes``, ``split_size``, ``cpu_affinity``) and
                 options of the inference unit (``warmup``, ``signature``, ``version``,

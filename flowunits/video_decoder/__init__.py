@@ -13,6 +13,26 @@ class VideoDecoderOptions:
     pix_fmt: Literal["bgr", "rgb", "gray", "nv12", "bgrp", "rgbp"] = option(
         "bgr", help="The pixel format of the frames; bgrp and rgbp are planar."
     )
+    image_width: int = option(
+        0,
+        help="The width of the frames, to which they are scaled while their colours are converted. "
+        "0: in the ratio of image_height, or the video's own.",
+        minimum=0,
+    )
+    image_height: int = option(
+        0,
+        help="The height of the frames; 0: in the ratio of image_width, or the video's own.",
+        minimum=0,
+    )
+    every: int = option(
+        1,
+        help="Emit only every n-th frame. The others are not converted, and not decoded if no "
+        "frame of the codec refers to another (MJPEG).",
+        minimum=1,
+    )
+    references_only: bool = option(
+        False, help="Decode only frames to which others refer: without most of the B-frames."
+    )
     keyframes_only: bool = option(False, help="Decode only key frames.")
     strict: bool = option(
         True,

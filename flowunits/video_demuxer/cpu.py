@@ -1,6 +1,9 @@
 """``video_demuxer`` on the CPU."""
 
+from collections import Counter
+from collections.abc import Mapping
 from itertools import count
+from typing import Any
 
 from flowunits.video_demuxer import VideoDemuxerOptions
 from flowunits.video_demuxer.reading import Reading
@@ -21,7 +24,12 @@ class VideoDemuxer(FlowUnit):
     def open(self, config: VideoDemuxerOptions) -> None:
         """Stores the options."""
         self._options = config
+        self._counts = Counter(opened=0, reopened=0, failed=0)
         load_av()
+
+    def figures(self) -> Mapping[str, Mapping[Any, int]]:
+        """Returns ``connections``: the openings, the openings after a loss, and failures."""
+        return {"connections": dict(self._counts)}
 
     def process(self, ctx: Context) -> None:
         """Stores new addresses, or reads the next packets."""
@@ -35,7 +43,8 @@ class VideoDemuxer(FlowUnit):
         state["is_called"] = False
         if "reading" not in state:
             openings = state.setdefault("openings", count())
-            state["reading"] = Reading(state["waiting"].pop(0), self._options, openings)
+            address = state["waiting"].pop(0)
+            state["reading"] = Reading(address, self._options, openings, self._counts)
         reading: Reading = state["reading"]
         values, delay = reading.read(_PACKETS_A_CALL)
         ctx.emit(values)

@@ -1,6 +1,7 @@
 """Reads the packets of one video, and opens the video again after an interruption."""
 
 import errno
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -35,10 +36,22 @@ class Reading:
     """
 
     def __init__(
-        self, buffer: Buffer, options: VideoDemuxerOptions, openings: Iterator[int]
+        self,
+        buffer: Buffer,
+        options: VideoDemuxerOptions,
+        openings: Iterator[int],
+        counts: Counter[str],
     ) -> None:
-        """Stores the address and the counter of openings of its stream; opens nothing yet."""
+        """Stores the address; opens nothing yet.
+
+        Args:
+            buffer: The address, with its meta.
+            options: The options.
+            openings: The numbers of the tracks of the stream.
+            counts: Gets the counts ``opened``, ``reopened`` and ``failed``.
+        """
         self._openings = openings
+        self._counts = counts
         is_sent = isinstance(buffer.data, str) and buffer.data
         self._url = buffer.data if is_sent else buffer.get("source_url", buffer.data)
         meta = {"source_url": self._url, "repeat": buffer.get("repeat")}
@@ -47,9 +60,8 @@ class Reading:
         self._is_retrying = bool(buffer.get("retry_enable", options.retry_enable))
         self._interval = buffer.get("retry_interval_ms", options.retry_interval_ms) / 1e3
         self._limit = buffer.get("retry_count_limit", options.retry_count_limit)
-        self._is_stream = buffer.get("url_type") == "stream"
         scheme = self._url.partition("://")[0].lower() if isinstance(self._url, str) else ""
-        self._is_live = self._is_stream or scheme in _LIVE
+        self._is_live = buffer.get("url_type") == "stream" or scheme in _LIVE
         self._attempts = 0
         self._index = 0
         self._shown = 0
@@ -120,7 +132,7 @@ class Reading:
         problem = None if is_network_address(self._url) else self._cut_off()
         if problem is not None:
             return self._failed(values, ValueError(problem))
-        if self._is_stream and self._is_retrying:
+        if self._is_live and self._is_retrying:
             return self._again(values, None)
         self.close()
         return 0.0
@@ -128,6 +140,7 @@ class Reading:
     def _failed(self, values: list[Buffer | Exception], error: Exception) -> float:
         if self._is_complete(error):
             return self._ended(values)
+        self._counts["failed"] += 1
         if self._is_retrying and not _is_final(error):
             return self._again(values, error)
         self.close()
@@ -167,6 +180,8 @@ class Reading:
         if not container.streams.video:
             raise ValueError("it has no video track")
         self._stream = stream = _choose_stream(container.streams.video)
+        self._counts["opened"] += 1
+        self._counts["reopened"] += self._track is not None
         is_mov = container.format.name.split(",")[0] == _MOV
         if self._track is None or self._is_live:
             rotation = self._find_rotation(stream.index) if is_mov else 0

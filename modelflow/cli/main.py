@@ -77,7 +77,7 @@ _SENTENCES = {
     "init": "Writes the application NAME into a folder of that name.",
     "load": "Sends load to a graph or to a running server, and shows rates and latencies.",
     "model": "Shows a model's ports, a unit file for the model, and the time of a batch.",
-    "new": "Writes a new flow unit or graph that works, for you to change.",
+    "new": "Writes a new flow unit, model or graph that works, for you to change.",
     "pack": "Packs a graph with its units, models, files and modules into one archive.",
     "profile": "Runs a graph for some time and shows how each node's workers spent the time.",
     "ray": "Runs graphs on a Ray cluster.",

@@ -12,9 +12,10 @@ from modelflow.device.heap import give_memory_back
 from modelflow.engine.batching import BatchFigures, copy_shared, group_rows, items_of
 from modelflow.engine.engine import Arrays, unit_error
 from modelflow.engine.loading import Loading
-from modelflow.engine.lookup import engine_for, find_engine
+from modelflow.engine.lookup import engine_for
 from modelflow.engine.model_file import ModelFile
 from modelflow.engine.options import InferenceOptions, options_with_defaults
+from modelflow.engine.python.unread import describe_unread
 from modelflow.engine.servable import Servable, Serving
 from modelflow.errors import ConfigError, EngineError, ItemRefusedError, Location
 from modelflow.unit.port import Port
@@ -59,7 +60,7 @@ class InferenceUnit(FlowUnit):
             MissingDependencyError: the engine's package is not installed.
         """
         if not isinstance(config, InferenceOptions):
-            config = find_engine(self.model_file.engine).options(**config)
+            config = self.model_file.find_engine().options(**config)
         self._options = config
         with self._loading:
             self._serving = Serving(self._load())
@@ -272,7 +273,7 @@ def inference_spec(
         EngineError: No engine has that name.
     """
     create = partial(InferenceUnit, model_file, name)
-    engine = find_engine(model_file.engine)
+    engine = model_file.find_engine()
     return FlowUnitSpec(
         is_type_checked=False,
         refuses_with=ValueError,
@@ -302,14 +303,23 @@ def inference_unit(file: UnitFile) -> FlowUnitSpec:
         raise ConfigError(
             "[base] virtual_type: got nothing; expected an engine, such as tensorflow"
         )
-    model = ModelFile(file.entry, file.virtual_type, file.inputs, file.outputs, file.config)
+    model = ModelFile(
+        file.entry,
+        file.virtual_type,
+        file.inputs,
+        file.outputs,
+        file.config,
+        import_module=file.import_module,
+    )
     try:
         return inference_spec(model, **file.common)
     except EngineError as error:
         reader = None
         with contextlib.suppress(EngineError):
             reader = engine_for(file.entry)
-        if reader is None or f"did you mean {reader!r}" in str(error):
+        if reader is None:
+            raise EngineError(f"{error}{describe_unread(file.entry)}") from error
+        if f"did you mean {reader!r}" in str(error):
             raise
         raise EngineError(
             f"there is no engine {file.virtual_type!r}; virtual_type = {reader!r} runs "

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from modelflow.device import Device
 from modelflow.engine.batching import CallSizes
 from modelflow.engine.engine import Arrays, Engine, LoadedModel, LoadRequest, unit_error
-from modelflow.engine.lookup import choose_versions, find_engine
+from modelflow.engine.lookup import choose_versions
 from modelflow.engine.model_file import ModelFile, missing_model
 from modelflow.engine.options import InferenceOptions
 from modelflow.engine.servable import Servable
@@ -69,7 +69,7 @@ class KeptModels:
         Raises:
             EngineError, MissingDependencyError: See `Engine.load`.
         """
-        key = (type(engine), _identity(request))
+        key = (engine, _identity(request))
         with self._lock:
             resting = self._resting.get(key)
             model = resting.pop() if resting else None
@@ -196,7 +196,7 @@ class Loading:
         return (*powers, self.batch_size)
 
     def _load_version(self, version: int, request: LoadRequest) -> Servable:
-        model = load_model(find_engine(self.model_file.engine), request)
+        model = load_model(self.model_file.find_engine(), request)
         try:
             self._check_types(model)
             sizes = CallSizes(

@@ -1,8 +1,13 @@
 """Finds an engine by its name or by the form of a model file, and the versions of a model."""
 
+import importlib
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 from modelflow.engine.engine import Engine, model_error
+from modelflow.engine.python.engine import PythonEngine
+from modelflow.engine.python.unread import find_kind, name_command
 from modelflow.errors import EngineError
 from modelflow.plugins import Plugins
 
@@ -90,12 +95,20 @@ def engine_names() -> tuple[str, ...]:
     return ENGINES.names()
 
 
-def find_engine(name: str) -> Engine:
+def find_engine(
+    name: str, import_module: Callable[[str], ModuleType] = importlib.import_module
+) -> Engine:
     """Returns the engine of that name, without loading the engine's package.
+
+    Args:
+        name: The name of an engine, or ``"module:Class"`` for a `PythonModel`.
+        import_module: Imports the module of a `PythonModel` by its name.
 
     Raises:
         EngineError: No engine has that name, or its plug-in cannot be imported.
     """
+    if ":" in name:
+        return PythonEngine(name, import_module)
     return ENGINES.find(_ALIASES.get(name, name))
 
 
@@ -110,10 +123,12 @@ def engine_for(path: Path) -> str:
     for name in engine_names():
         if find_engine(name).is_reader_of(path):
             return name
+    kind, template = find_kind(path) or (_looks_like(path), "python")
     raise model_error(
         path,
-        f"{_looks_like(path)}, which no engine reads (engines: "
-        f"{', '.join(engine_names())}); name one with virtual_type (or engine=) if it is a model",
+        f"{kind}, which no engine reads (engines: {', '.join(engine_names())}); name one with "
+        "virtual_type (or engine=), or write a class that reads it: "
+        f"{name_command(path, template)}",
     )
 
 

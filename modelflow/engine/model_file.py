@@ -1,15 +1,16 @@
 """Model files with the ports that a unit declares for them. Loads no engine."""
 
+import importlib
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 from modelflow.device import CPU
-from modelflow.engine.engine import LoadGroup, LoadRequest
+from modelflow.engine.engine import Engine, LoadGroup, LoadRequest
 from modelflow.engine.lookup import choose_versions, engine_for, find_engine, newest_path
 from modelflow.engine.options import options_with_defaults
 from modelflow.errors import ConfigError, EngineError, absence_hint
@@ -53,11 +54,12 @@ class ModelFile:
 
     Attributes:
         path: The model's file or folder, which need not exist yet (see `missing_model`).
-        engine: The engine's name (``virtual_type``).
+        engine: The engine's name (``virtual_type``), or ``"module:Class"`` for a `PythonModel`.
         inputs, outputs: The ports, by their names in the model (tensor names of a frozen graph,
             keys of a signature).
         config: Defaults of the options (the ``[config]`` of the unit's TOML).
         group: See `LoadRequest.group`.
+        import_module: Imports the module of a `PythonModel` by its name.
     """
 
     path: Path
@@ -66,6 +68,11 @@ class ModelFile:
     outputs: tuple[Port, ...]
     config: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     group: LoadGroup | None = None
+    import_module: Callable[[str], ModuleType] = importlib.import_module
+
+    def find_engine(self) -> Engine:
+        """Returns the engine; see `modelflow.engine.lookup.find_engine`."""
+        return find_engine(self.engine, self.import_module)
 
 
 def read_model_file(
@@ -80,7 +87,8 @@ def read_model_file(
 
     Args:
         path: The model's file or folder.
-        engine: The engine's name. None to choose the engine by the form of the file.
+        engine: The engine's name, or ``"module:Class"``. None to choose the engine by the form of
+            the file.
         inputs: The inputs to use. Empty for all inputs of the model.
         outputs: The outputs to use. Empty for all outputs of the model.
         config: Defaults of the options; ``signature`` selects the ports.

@@ -15,8 +15,8 @@ from weakref import WeakValueDictionary
 
 from modelflow.http.options import ConnectionLimits, Endpoint, Limits
 from modelflow.http.reply import BodyBudget, BodyLimits, RefusedError, Reply, reply_of_status
-from modelflow.http.request import Handler, HttpRequest
-from modelflow.http.server import Server, bind_socket, check_parser, tls_context
+from modelflow.http.request import Handler, HttpRequest, StreamingReply
+from modelflow.http.server import LAST_SECONDS, Server, bind_socket, check_parser, tls_context
 from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.log import LEVELS
 
@@ -99,7 +99,7 @@ class PendingRequest:
     arrived: float = field(default_factory=time.monotonic)
     _has_answer: bool = field(default=False, init=False, repr=False)
 
-    def answer(self, reply: Reply) -> None:
+    def answer(self, reply: Reply | StreamingReply) -> None:
         """Answers the request, from any thread. A second or late reply is dropped."""
         self._has_answer = True
         self._http_request.answer_soon(reply)
@@ -193,10 +193,10 @@ class Port:
             was_there, self._routes = len(kept) < len(self._routes), kept
             return was_there and not kept
 
-    def close(self) -> None:
-        """Closes the port after the running requests are answered."""
+    def close(self, seconds: float = LAST_SECONDS) -> None:
+        """Closes the port after the running requests are answered, or after ``seconds``."""
         if self._server is not None:
-            self._server.close()
+            self._server.close(seconds)
         self._socket.close()
 
     def begin(self, http_request: HttpRequest) -> BodyLimits:
@@ -267,14 +267,20 @@ def join(
         return port, found
 
 
-def leave(port: Port, route: Route) -> None:
-    """Removes a route that `join` has added. Closes the port after the last route."""
+def leave(port: Port, route: Route, seconds: float = LAST_SECONDS) -> None:
+    """Removes a route that `join` has added. Closes the port after the last route.
+
+    Args:
+        port: The port.
+        route: The route.
+        seconds: Seconds to wait for slow clients.
+    """
     with _lock:
         is_last = port.remove(route)
         if is_last:
             del _ports[port.endpoint.host, port.endpoint.port]
     if is_last:
-        port.close()
+        port.close(seconds)
 
 
 _log = logging.getLogger(__name__)
@@ -344,13 +350,26 @@ class Listener:
             self._port.listen()
             _log.log(LEVELS["NOTICE"], "listens at %s", self.endpoint)
 
-    def close(self) -> None:
-        """Ends the listener after the running requests are answered. Further requests get 503."""
+    def post(self, call: Callable[[], None]) -> bool:
+        """Calls ``call`` on the server's thread. Returns False before `listen` and after the end.
+
+        Args:
+            call: The function.
+        """
+        loop_queue = self._port.loop_queue
+        return loop_queue is not None and loop_queue.post(call)
+
+    def close(self, seconds: float = LAST_SECONDS) -> None:
+        """Ends the listener after the running requests are answered. Further requests get 503.
+
+        Args:
+            seconds: Seconds to wait for clients that read their replies slowly.
+        """
         self._is_closing, self.is_ready = True, False
-        loop_queue, is_idle = self._port.loop_queue, threading.Event()
-        if loop_queue is not None and loop_queue.post(partial(self._tell_when_idle, is_idle)):
+        is_idle = threading.Event()
+        if self.post(partial(self._tell_when_idle, is_idle)):
             is_idle.wait()
-        leave(self._port, self)
+        leave(self._port, self, seconds)
 
     # -- on the server's thread -------------------------------------------------------------------
 

@@ -388,7 +388,7 @@ class HttpRequest:
                 self.on_end()
         self._send(self, reply)
 
-    def answer_soon(self, reply: "Reply") -> None:
+    def answer_soon(self, reply: "Reply | StreamingReply") -> None:
         """Calls `answer` on the server's thread, from any thread, unless the server has ended."""
         self.call_soon(partial(self.answer, reply))
 

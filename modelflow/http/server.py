@@ -128,8 +128,8 @@ def _unread(what: str, path: Path, error: Exception, key: Path | None = None) ->
     return f"TLS {what} {path}{beside}: cannot be used: {reason}"
 
 
-# Seconds that the end of the server waits for running requests and for slow clients.
-_LAST_SECONDS = 5.0
+LAST_SECONDS = 5.0
+"""Seconds that the end of the server waits for running requests and for slow clients."""
 
 
 def check_parser() -> None:
@@ -227,7 +227,7 @@ class Server:
         await guest.start()
         self._guests.append(guest)
 
-    def close(self, seconds: float = _LAST_SECONDS) -> None:
+    def close(self, seconds: float = LAST_SECONDS) -> None:
         """Ends the server after the running requests are answered. Accepts no new connections.
 
         You may call this method again, also while another thread waits in it. The shortest time

@@ -17,7 +17,9 @@ BASE_KEYS: tuple[Option, ...] = (
         "",
         "Python: file@ClassName; c++: the library; inference: the model's file or folder.",
     ),
-    Option("virtual_type", str, "", "For inference: the engine."),
+    Option(
+        "virtual_type", str, "", "For inference: the engine, or module:Class for a PythonModel."
+    ),
     Option("stream", bool | None, None, "A stream unit. The default is true for type python."),
     Option("condition", bool, False, "A condition unit."),
     Option("collapse", bool, False, "A collapse unit."),

@@ -1,11 +1,14 @@
 """Reads one unit file, ``NAME.toml``, into a `FlowUnitSpec`, or lists all its mistakes."""
 
 import dataclasses
+import importlib
+import importlib.util
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from modelflow.config.document import Document
@@ -117,7 +120,7 @@ class UnitFileReader:
         if plain != module or not _MODULE.match(module) or not name.isidentifier():
             got = base["entry"]
             near = f"; did you mean '{plain}@{name}'?" if plain != module and name else ""
-            self._wrong_entry(f"got {got!r}; expected 'file@ClassName'{near}")
+            self._wrong("entry", f"got {got!r}; expected 'file@ClassName'{near}")
             return None
         file = self._path.parent.joinpath(*module.split(".")).with_suffix(".py")
         if not self._has_class(file, module, name):
@@ -168,7 +171,7 @@ class UnitFileReader:
         if not self._inputs or not self._outputs:
             self._sections.wrong((), "expected an [input.input1] and an [output.output1]")
         if not base["entry"]:
-            self._wrong_entry("got nothing; expected a library")
+            self._wrong("entry", "got nothing; expected a library")
         if self._sections.findings:
             return None
         library = self._path.parent / base["entry"]
@@ -197,12 +200,12 @@ class UnitFileReader:
             **self._common(),
         )
 
-    def _has_class(self, file: Path, module: str, name: str) -> bool:
+    def _has_class(self, file: Path, module: str, name: str, key: str = "entry") -> bool:
         """Tells whether a Python file defines a class, without running the file."""
         if not file.is_file():
             there = [path.stem for path in file.parent.glob("*.py")]
             near = did_you_mean(module.rpartition(".")[2], there)
-            self._wrong_entry(f"there is no {file.relative_to(self._path.parent)}{near}")
+            self._wrong(key, f"there is no {file.relative_to(self._path.parent)}{near}")
             return False
         try:
             names = names_in(file)
@@ -212,15 +215,16 @@ class UnitFileReader:
             return False
         if name not in names and "*" not in names:
             near = did_you_mean(name, {found for found in names if found[:1].isupper()})
-            self._wrong_entry(f"{file.name} has no class {name!r}{near}")
+            self._wrong(key, f"{file.name} has no class {name!r}{near}")
             return False
         return True
 
     def _other(self, make: MakeUnit) -> FlowUnitSpec | UnusableUnit | None:
         base = self._base
         if not base["entry"]:
-            self._wrong_entry("got nothing; expected a model")
+            self._wrong("entry", "got nothing; expected a model")
         self._sections.check_types()
+        import_module = self._find_importer()
         if self._sections.findings:
             return None
         file = UnitFile(
@@ -231,11 +235,27 @@ class UnitFileReader:
             self._outputs,
             self._sections.values["config"],
             self._common(),
+            import_module,
         )
         try:
             return make(file)
         except (EngineError, ImportError) as error:
             return self._unusable(str(error))
+
+    def _find_importer(self) -> Callable[[str], ModuleType]:
+        """Returns the function that imports the module in ``virtual_type``.
+
+        A module of that name in the unit's folder comes first, as in units of the type ``python``.
+        """
+        module, colon, name = self._base["virtual_type"].partition(":")
+        if not colon:
+            return importlib.import_module
+        file = self._path.parent.joinpath(*module.split(".")).with_suffix(".py")
+        is_elsewhere = not file.is_file() and _MODULE.match(module) and _is_installed(module)
+        if is_elsewhere or not self._has_class(file, module, name, "virtual_type"):
+            return importlib.import_module
+        self._folders.add(self._path.parent)
+        return partial(self._folders.import_module, self._path.parent)
 
     def _configure(self, find_unit: FindUnit) -> FlowUnitSpec | UnusableUnit | None:
         base = self._base
@@ -286,8 +306,8 @@ class UnitFileReader:
             changed[option.name] = dataclasses.replace(option, default=default)
         return tuple(changed.values())
 
-    def _wrong_entry(self, message: str) -> None:
-        self._sections.wrong(("base", "entry"), f"[base] entry: {message}")
+    def _wrong(self, key: str, message: str) -> None:
+        self._sections.wrong(("base", key), f"[base] {key}: {message}")
 
     def _unusable(self, reason: str) -> UnusableUnit:
         return UnusableUnit(self._base["name"], Location(str(self._path)), reason)
@@ -304,6 +324,11 @@ class UnitFileReader:
 
 
 _KINDS = ("expand", "collapse", "condition", "loop")
+
+
+def _is_installed(module: str) -> bool:
+    """Tells whether the package or module at the top of a name can be imported from elsewhere."""
+    return importlib.util.find_spec(module.partition(".")[0]) is not None
 
 
 def _maker_of(kind: str) -> MakeUnit | None:

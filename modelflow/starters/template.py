@@ -25,6 +25,13 @@ TEMPLATES: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
                 *("source", "sink", "inference", "c++"),
             )
         },
+        "model": {
+            library: (library,)
+            for library in (
+                *("python", "sklearn", "xgboost", "safetensors"),
+                *("transformers-image", "transformers-embedding"),
+            )
+        },
         "graph": {kind: (kind,) for kind in ("empty", "images", "files", "http", "video")},
         "application": {
             "batch": ("pictures", "batch"),

@@ -55,7 +55,7 @@ class UnitFile:
     entry: Path
     """The path of ``entry``, in the file's folder."""
     virtual_type: str
-    """The value of ``virtual_type``, as written."""
+    """The value of ``virtual_type``: an engine, or ``module:Class``."""
     inputs: tuple[Port, ...]
     """The input ports."""
     outputs: tuple[Port, ...]
@@ -64,6 +64,8 @@ class UnitFile:
     """The section ``[config]``."""
     common: Mapping[str, Any]
     """The common arguments of `FlowUnitSpec`: name, description, ..."""
+    import_module: Callable[[str], ModuleType] = importlib.import_module
+    """Imports the module that ``virtual_type`` names, from the file's folder or as usual."""
 
 
 _NAME = re.compile(r"[A-Za-z_][\w.\-]*\Z")

@@ -126,7 +126,11 @@ class FlowUnit:
         raise NotImplementedError(f"{type(self).__name__} has nothing to reload")
 
     def figures(self) -> Mapping[str, Mapping[Any, int]]:
-        """Returns the unit's own counters for the node's statistics; for shared units."""
+        """Returns the unit's own counters for the node's statistics.
+
+        Called from any thread after `open`, also during `process`. The counters of all instances
+        are summed.
+        """
         return {}
 
     def elsewhere(self) -> Mapping[str, Mapping[str, Any]]:

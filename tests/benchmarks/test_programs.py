@@ -33,6 +33,7 @@ LIGHT = {
     "real_requests": ("one row", "two rows"),
     "image_server --model tiny": ("modelflow", "by hand", "FastAPI"),
     "detect_classify": ("40 pictures, 173 objects, 0 differences", "graph, one", "2 processes"),
+    "videos": ("whole frames, then resize", "image_width, every=5", "mjpeg, 480 x 272"),
     "request_cost": ("sockets", "HTTP and protocol", "runtime", "decode", "engine", "together"),
     "serving_grpc": ("small 1x1, native", "small 8x8, grpcio", "602 kB 8x1, native", "ran on"),
 }

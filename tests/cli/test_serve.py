@@ -196,6 +196,43 @@ def test_addresses_are_taken_without_a_host_and_answered_as_printed(graph, host,
             assert ready(b"\n\x05upper", timeout=60) == b"\x08\x01"
 
 
+CLASS = """
+import modelflow
+
+
+class Factor(modelflow.PythonModel):
+    inputs = (modelflow.Port("x", dtype="float32", shape="(2,)"),)
+    outputs = (modelflow.Port("y", dtype="float32", shape="(2,)"),)
+
+    def load(self, path, device):
+        self.factor = float((path / "factor" if path.is_dir() else path).read_text())
+
+    def predict(self, x):
+        return x * x.dtype.type(self.factor)
+"""
+FORMS = {
+    "file": ("model.factor", "model.factor"),
+    "folder": ("model", "model/factor"),
+    "versions": ("model", "model/3/model.txt"),
+    "replicas": ("model.factor", "model.factor", "--replicas", "2"),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_class_serves_a_model_that_no_engine_reads(form, tmp_path):
+    source, place, *more = FORMS[form]
+    (tmp_path / "factors.py").write_text(CLASS)
+    file = tmp_path / place
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("3")
+    engine = ("--engine", "factors:Factor")
+    with serving(tmp_path / "here", source, *engine, *more, said="serves model") as (_, address):
+        body = json.dumps({"instances": [[1, 2], [3, 4]]}).encode()
+        url = f"{address}/v1/models/model:predict"
+        with urllib.request.urlopen(url, body, timeout=60) as response:
+            assert json.load(response) == {"predictions": [[3, 6], [9, 12]]}
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
@@ -281,8 +318,8 @@ def test_what_cannot_guard_a_server_is_said_before_it_listens(graph, monkeypatch
 def test_all_processes_have_the_names_that_were_read_first(tmp_path):
     graph = tmp_path / "one.toml"
     graph.write_text('[flow]\nname = "first"\n')
-    sources = add_names((str(graph), f"x={graph}", str(tmp_path)))
+    sources = add_names((str(graph), f"x={graph}", str(tmp_path)), "")
     graph.write_text('[flow]\nname = "second"\n')
     assert sources[:2] == (f"first={graph}", f"x={graph}")
     graph.write_text('[flow]\nname = "../a"\n')
-    assert add_names((str(graph),)) == (f"one={graph}",)
+    assert add_names((str(graph),), "") == (f"one={graph}",)

@@ -6,7 +6,8 @@ import pytest
 from modelflow import plugins
 from modelflow.engine import engine_for, engine_names, find_engine, lookup, read_model_file
 from modelflow.engine.tensorflow.library import load_tensorflow
-from modelflow.errors import EngineError, MissingDependencyError
+from modelflow.errors import ConfigError, EngineError, MissingDependencyError
+from modelflow.serve.repository.config import ServeConfig
 
 
 @pytest.fixture
@@ -60,6 +61,46 @@ def test_file_without_engine_says_so(tmp_path):
         engine_for(path)
     with pytest.raises(EngineError, match=r"a folder without saved_model\.pb"):
         engine_for(tmp_path)
+
+
+KINDS = {
+    "iris.joblib": ("file of joblib, as scikit-learn has them", "sklearn"),
+    "iris.pkl": ("Python pickle", "sklearn"),
+    "iris.pickle": ("Python pickle", "sklearn"),
+    "iris.ubj": ("model of XGBoost", "xgboost"),
+    "iris.json": ("model of XGBoost", "xgboost"),
+    "iris.txt": ("model of LightGBM", "python"),
+    "iris.safetensors": (r"weights without their network \(safetensors\)", "safetensors"),
+    "iris.gguf": ("model of llama.cpp", "python"),
+    "iris.npz": ("arrays of NumPy", "python"),
+}
+STARTS = {".json": '{"learner":{}}', ".txt": "tree\nversion=v4\n"}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_file_of_another_library_leads_to_a_class_for_it(tmp_path, name):
+    path = tmp_path / name
+    path.write_text(STARTS.get(path.suffix, "x"))
+    kind, template = KINDS[name]
+    command = f"modelflow new model iris --for {template}$"
+    with pytest.raises(EngineError, match=f"{kind}, which no engine reads.*{command}"):
+        engine_for(path)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "template"),
+    [("BertModel", "embedding"), ("ViTForImageClassification", "image")],
+)
+def test_a_folder_of_transformers_leads_to_a_class_for_it(tmp_path, architecture, template):
+    folder = tmp_path / "2 Nets-a.b"
+    folder.mkdir()
+    (folder / "config.json").write_text(f'{{"architectures": ["{architecture}"]}}')
+    command = f"modelflow new model model_2_nets_a --for transformers-{template}"
+    text = rf"2 Nets-a.b.*a model of Transformers.*{command}"
+    with pytest.raises(EngineError, match=text):
+        engine_for(folder)
+    with pytest.raises(ConfigError, match=text):
+        ServeConfig(repositories=[folder]).check()
 
 
 def test_missing_file_points_to_the_readme_beside_it(tmp_path):

@@ -81,6 +81,7 @@ SAMPLES: dict[str, tuple[Any, dict[str, Any]]] = {
     "file_sink": ({"in_data": [b"one", b"two"]}, {"path": "{folder}/{{index}}.bin"}),
     "file_source": (None, {"path": "{folder}"}),
     "gather": ({"in_data": [1, b"two", [3]]}, {"meta": "path"}),
+    "httpserver_mjpeg": (IMAGES, {"endpoint": "http://127.0.0.1:0"}),
     "image_decoder": ({"in_encoded_image": ENCODED}, {}),
     "image_encoder": (IMAGES, {"format": "png"}),
     "image_preprocess": (IMAGES, {"output_layout": "chw", "mean": "1,2,3"}),

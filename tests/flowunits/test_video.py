@@ -1,5 +1,6 @@
 """Tests of videos: from files and the network, decoded and encoded, whole, cut off and damaged."""
 
+import contextlib
 import os
 import socket
 import threading
@@ -17,6 +18,7 @@ from modelflow import Buffer, ConfigError
 from modelflow.testing import run_unit
 from modelflow.video import Track
 from tests.flowunits.local_server import LocalServer, Quiet
+from tests.flowunits.rtsp_server import RtspServer
 from tests.flowunits.videos import COPY, RATE, READ, frames_of, picture, read, write_video
 
 CODECS = [("libx264", "mkv"), ("mpeg4", "mp4"), ("mpeg4", "avi")]
@@ -266,6 +268,33 @@ def test_a_live_stream_that_ends_is_opened_again_until_the_limit(stream_data):
         assert server.asked == 3
     assert (len(frames), errors) == (150, [])
     assert [frame.get("index") for frame in frames] == list(range(150))
+
+
+def test_a_camera_that_is_lost_is_opened_again_and_every_frame_that_came_is_kept_in_order(tmp_path):
+    parts = [
+        write_video(tmp_path / f"{place}.ts", count, "mpeg2video", start=10 * place).read_bytes()
+        for place, count in enumerate((30, 20, 40))
+    ]
+    demux = ", retry_enable=true, retry_interval_ms=1, retry_count_limit=2"
+    with RtspServer(parts) as server, modelflow.Flow(READ % (demux, "")) as flow:
+        stream = flow.create_stream_io()
+        stream.send("input", server.address)
+        stream.close_input()
+        buffers = []
+        with contextlib.suppress(modelflow.EndOfStream):
+            while True:
+                buffers.append(stream.recv(timeout=60, errors="return"))
+        counts = flow.stats()["demux"].figures["connections"]
+        assert server.asked == 5  # twice in vain
+    frames = [buffer for buffer in buffers if not buffer.error]
+    # The end of the last frame of each connection did not come.
+    sent = [*range(29), *range(10, 29), *range(20, 59)]
+    assert [frame.get("index") for frame in frames] == list(range(len(sent)))
+    for number, frame in zip(sent, frames, strict=True):
+        assert np.abs(frame.data.astype(int) - picture(number)).mean() < 8
+    (error,) = [buffer.error for buffer in buffers if buffer.error]
+    assert "(tried 3 times)" in str(error)
+    assert counts == {"opened": 3, "reopened": 2, "failed": 2}
 
 
 def test_waiting_to_reconnect_ends_at_once_when_the_flow_is_stopped(stream_data):

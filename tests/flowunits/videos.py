@@ -42,16 +42,25 @@ def picture(number, width=WIDTH, height=HEIGHT):
     return pixels
 
 
-def write_video(path, count=60, codec="libx264", size=(WIDTH, HEIGHT), rotation=0, **options):
-    """Writes a video; returns its path."""
+def write_video(
+    path,
+    count=60,
+    codec="libx264",
+    size=(WIDTH, HEIGHT),
+    rotation=0,
+    start=0,
+    pix_fmt="yuv420p",
+    **options,
+):
+    """Writes a video that begins with picture ``start``; returns its path."""
     with av.open(str(path), "w", options=options) as container:
         stream = container.add_stream(codec, rate=RATE)
         stream.width, stream.height = size
-        stream.pix_fmt = "yuv420p"
+        stream.pix_fmt = pix_fmt
         stream.codec_context.gop_size = 12
         if rotation:
             stream.set_display_rotation(rotation)
-        for number in range(count):
+        for number in range(start, start + count):
             frame = av.VideoFrame.from_ndarray(picture(number, *size), format="bgr24")
             for packet in stream.encode(frame):
                 container.mux(packet)

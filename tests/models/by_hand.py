@@ -92,10 +92,16 @@ def with_function(_path, kind):
     return function_of(kind)
 
 
+def with_class(_path, kind):
+    run = function_of(kind)
+    return lambda inputs: run({name: as_text(value) for name, value in inputs.items()})
+
+
 RUNNERS = {
     "onnx": with_onnx,
     "tensorflow": with_tensorflow,
     "torch script": with_torch(torch.jit.load),
     "torch export": with_torch(lambda path: torch.export.load(path).module()),
     "plug-in": with_function,
+    "python class": with_class,
 }

@@ -69,7 +69,8 @@ class Cell:
     @property
     def source(self):
         path = self.path
-        return self.folder / "unit" if self.engine == "torch script" else path
+        has_no_types = self.engine in ("torch script", "python class")
+        return self.folder / "unit" if has_no_types else path
 
     @cached_property
     def answers(self):

@@ -9,7 +9,12 @@ from tests.serve.half_plus_two import tensorflow
 
 __all__ = ["write"]
 
-VIRTUAL_TYPES = {"torch script": "torch", "torch export": "torch", "plug-in": "kind"}
+VIRTUAL_TYPES = {
+    "torch script": "torch",
+    "torch export": "torch",
+    "plug-in": "kind",
+    "python class": "kind_class:KindModel",
+}
 
 
 def write(folder, engine, kind, name):
@@ -131,10 +136,43 @@ def write_name(folder, _kind, name):
     return path
 
 
+CLASS = """
+import modelflow
+from tests.models.kinds import KINDS
+from tests.models.plug_in import function_of
+
+KIND = KINDS[{name!r}]
+
+
+def ports_of(declared):
+    for name, port in declared.items():
+        dtype = "string" if port.dtype == "object" else port.dtype
+        axes = port.shape and "".join("?," if n is None else f"{{n}}," for n in port.shape[1:])
+        yield modelflow.Port(name, dtype=dtype, shape=axes if axes is None else f"({{axes}})")
+
+
+class KindModel(modelflow.PythonModel):
+    inputs, outputs = tuple(ports_of(KIND.inputs)), tuple(ports_of(KIND.outputs))
+
+    def load(self, path, device):
+        self.function = function_of(KIND)
+
+    def predict(self, batch):
+        return self.function(batch if len(KIND.inputs) > 1 else {{self.inputs[0].name: batch}})
+"""
+
+
+def write_class(folder, kind, name):
+    (folder / "unit").mkdir()
+    (folder / "unit" / "kind_class.py").write_text(CLASS.format(name=name))
+    return write_name(folder, kind, name)
+
+
 WRITERS = {
     "onnx": write_onnx,
     "tensorflow": write_saved_model,
     "torch script": write_script,
     "torch export": write_program,
     "plug-in": write_name,
+    "python class": write_class,
 }

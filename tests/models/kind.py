@@ -6,7 +6,7 @@ from typing import Any
 
 __all__ = ["ENGINES", "Kind", "Port"]
 
-ENGINES = ("onnx", "tensorflow", "torch script", "torch export", "plug-in")
+ENGINES = ("onnx", "tensorflow", "torch script", "torch export", "plug-in", "python class")
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class Kind:
         tensorflow: From TensorFlow and a ``tf.Module`` to the function, or None if TensorFlow lacks
             the kind.
         torch: A class of module, or None if PyTorch lacks the kind.
-        plug_in: From the inputs to the output or a dict of outputs. A class is instantiated for
-            each model.
+        plug_in: From the inputs to the output or a dict of outputs, for a plug-in and a Python
+            class. A class is instantiated for each model.
         without: Forms and entrances that lack the kind, with the reason.
         errors: The place of a rejected row -> words of the message, in each engine that rejects the
             row.
@@ -64,8 +64,18 @@ class Kind:
 
     def is_had_by(self, engine: str) -> bool:
         """Returns whether an engine has such models."""
-        body = getattr(self, engine.split()[0].replace("-", "_"))
+        if engine == "python class" and not self._has_rows_only:
+            return False
+        name = "plug_in" if engine == "python class" else engine.split()[0].replace("-", "_")
+        body = getattr(self, name)
         return body is not None and engine not in self.without
+
+    @property
+    def _has_rows_only(self) -> bool:
+        """Whether all ports have a free batch axis, as the ports of a `PythonModel` have."""
+        ports = (*self.inputs.values(), *self.outputs.values())
+        is_free = (p.is_batched and (p.shape is None or p.shape[0] is None) for p in ports)
+        return bool(self.inputs) and self.most is None and all(is_free)
 
     def words(self, engine: str, place: int) -> str:
         """Returns words of the expected error of a row, or an empty text if the row succeeds."""

@@ -108,6 +108,7 @@ OUT_OF_TABLE = {
     "tensorflow": "is not in [0, 3)",
     "torch": "out of",  # "index out of range", "out of bounds"
     "plug-in": "out of bounds",
+    "python": "out of bounds",
 }
 TWO = {"output0": Port(), "output1": Port()}
 
@@ -154,7 +155,7 @@ KINDS = {
         b"d\0",
         # TensorFlow Serving's rule: outputs with such a name are bytes in JSON, not text
         output="output_bytes",
-        errors={1: {"onnx": "bytes that are no UTF-8 (byte 0xff at 0)"}},
+        errors={1: dict.fromkeys(("onnx", "python"), "bytes that are no UTF-8 (byte 0xff at 0)")},
     ),
     "scalar items": doubled(*map(np.float32, (1, 2, 3)), shape=(None,)),
     "threshold": Kind(

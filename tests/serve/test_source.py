@@ -117,6 +117,7 @@ def test_a_graph_that_takes_nothing_is_no_model(tmp_path):
         ("gone.toml", "gone.toml: there is no such file or folder; expected a graph file or a mod"),
         ("uper.dot", "uper.dot: there is no such file or folder; did you mean 'upper.dot'"),
         ("README.md", "README.md: neither a graph nor a model; expected a graph file, a model"),
+        ("iris.pkl", "iris.pkl is a Python pickle: modelflow new model iris --for sklearn writes"),
         (
             "nothing",
             "nothing: a folder without anything to serve; expected a graph file, a model, or a",
@@ -124,6 +125,7 @@ def test_a_graph_that_takes_nothing_is_no_model(tmp_path):
     ],
 )
 def test_what_cannot_be_served_says_what_could(folder, path, text):
+    (folder / "iris.pkl").touch()
     with pytest.raises(ConfigError, match=text):
         ServeConfig({"m": folder / path}).check()
 

@@ -13,6 +13,8 @@ from tests import programs
 
 SETTINGS = Path(__file__).resolve().parents[2] / "pyproject.toml"
 PYTHON_KINDS = [kind for kind in TEMPLATES["unit"] if kind not in ("inference", "c++")]
+# The rules that the settings leave out for templates.
+LEFT = "INP001,ANN,D103,ARG,PT,I001,TC"
 HAS_RUFF = importlib.util.find_spec("ruff") is not None
 
 
@@ -41,6 +43,25 @@ def test_a_new_native_unit_builds_by_one_command_and_passes_its_own_test(tmp_pat
     command = ["pytest", "-q", "-p", "no:cacheprovider", str(paths[-1])]
     done = programs.run([sys.executable, "-m", *command], cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("template", TEMPLATES["model"])
+def test_a_new_model_runs_with_the_tiny_model_that_it_makes(template, tmp_path):
+    written = write_template("model", template, "my_model", tmp_path)
+    names = ["graph.toml", "make_model.py", "my_model.py", "my_model.toml", "test_my_model.py"]
+    assert [path.name for path in written] == names
+    folder = tmp_path / "my_model"
+    for command in (
+        ["pytest", "-q", "-p", "no:cacheprovider", "."],
+        *(
+            [["ruff", "check", "--config", str(SETTINGS), "--ignore", LEFT, "."]]
+            if HAS_RUFF
+            else []
+        ),
+    ):
+        done = programs.run([sys.executable, "-m", *command], cwd=folder)
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("template", TEMPLATES["graph"])

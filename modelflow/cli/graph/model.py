@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option(
-    "--engine", help="tensorflow, onnx, torch or a plug-in's engine. Default: by the file's form."
+    "--engine",
+    help="tensorflow, onnx, torch, a plug-in's engine, or module:Class for a PythonModel. "
+    "Default: by the file's form.",
 )
 @click.option("--signature", help="The signature of a SavedModel.")
 @declare_repeated("--input", "inputs", "NAME", "An input; repeatable.")
@@ -146,13 +148,13 @@ def _row(time: "BatchTime", before: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _load(file: "ModelFile", device: str) -> "closing[LoadedModel]":
     from modelflow.device import parse_devices, require_devices
-    from modelflow.engine import LoadRequest, find_engine
+    from modelflow.engine import LoadRequest
     from modelflow.engine.lookup import newest_path
     from modelflow.engine.options import options_with_defaults
 
     (first, *_) = parse_devices(device)
     require_devices((first,))
-    engine = find_engine(file.engine)
+    engine = file.find_engine()
     request = LoadRequest(
         newest_path(file.path),
         first,

@@ -21,26 +21,43 @@ _folder_option = click.option(
 
 def _template_option(flag: str, what: str, default: str, text: str) -> Decorator:
     names = Choice(list(TEMPLATES[what]))
-    return click.option(flag, type=names, default=default, help=text)
+    return click.option(flag, "template", type=names, default=default, help=text)
 
 
 @click.group()
 def new() -> None:
-    """Writes a new flow unit or graph that works, for you to change."""
+    """Writes a new flow unit, model or graph that works, for you to change."""
 
 
 @new.command()
 @click.argument("name")
 @_template_option("--kind", "unit", "normal", "The kind of the unit.")
 @_folder_option
-def unit(name: str, kind: str, folder: Path) -> int:
+def unit(name: str, template: str, folder: Path) -> int:
     """Writes the flow unit NAME into a folder of that name: TOML, Python and a test.
 
     \b
     modelflow new unit sharpen
     modelflow new unit my_model --kind inference --dir units
     """
-    for path in write_template("unit", kind, name, folder):
+    for path in write_template("unit", template, name, folder):
+        click.echo(path)
+    return ExitCode.OK
+
+
+@new.command()
+@click.argument("name")
+@_template_option("--for", "model", "python", "The library that runs the model.")
+@_folder_option
+def model(name: str, template: str, folder: Path) -> int:
+    """Writes the folder NAME with a class that runs a model of another library. The folder also has
+    a unit file, a graph, a script that makes a tiny model, and a test.
+
+    \b
+    modelflow new model iris --for sklearn
+    modelflow serve iris
+    """
+    for path in write_template("model", template, name, folder):
         click.echo(path)
     return ExitCode.OK
 

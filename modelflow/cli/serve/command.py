@@ -68,6 +68,13 @@ if TYPE_CHECKING:
 )
 @declare_repeated("--arg", "args", "NAME=VALUE", "A value for [args.NAME].")
 @click.option(
+    "--engine",
+    default="",
+    metavar="NAME",
+    help="The engine of models that are not graphs, or module:Class for a PythonModel. Default: by "
+    "each file's form.",
+)
+@click.option(
     "--versions",
     default="latest",
     metavar="latest|all|N,M",
@@ -144,7 +151,7 @@ def serve(**given: Any) -> int:
     modelflow serve digits=graphs/digits.toml resnet50.onnx ./models --poll 10
     curl -d '{"instances": [1.0, 2.0]}' http://127.0.0.1:8501/v1/models/graph:predict
     """
-    given["sources"] = add_names(given["sources"] or read_setting("sources"))
+    given["sources"] = add_names(given["sources"] or read_setting("sources"), given["engine"])
     tell_environment(Environment.of(os.environ))
     given["http"] = split_address("--http", given["http"])
     given["grpc"] = _grpc_address(given["grpc"], GrpcKind(given["grpc_server"]))

@@ -38,7 +38,7 @@ def build_config(given: Mapping[str, Any], environment: Environment | None = Non
     repositories: list[Path] = []
     for source in given["sources"]:
         name, path = _split_name(source)
-        if not name and is_repository(path):
+        if not name and is_repository(path, given["engine"]):
             repositories.append(path)
             continue
         name = name or choose_name(path)
@@ -56,6 +56,7 @@ def build_config(given: Mapping[str, Any], environment: Environment | None = Non
         read_assignments("--arg", given["args"]),
         {} if batching_file is None else read_batching_parameters(batching_file),
         Environment.of(os.environ) if environment is None else environment,
+        given["engine"],
     )
     labels = _labels(given["labels"])
     config = ServeConfig(named, repositories, given["config_file"], settings, labels)
@@ -63,17 +64,18 @@ def build_config(given: Mapping[str, Any], environment: Environment | None = Non
     return config
 
 
-def add_names(sources: Sequence[str]) -> tuple[str, ...]:
+def add_names(sources: Sequence[str], engine: str) -> tuple[str, ...]:
     """Returns the sources with their names, ``NAME=PATH``, for all processes of a server.
 
     A graph may be edited while a process restarts. The process must then keep the old name.
+    ``engine`` is the value of ``--engine``.
     """
     from modelflow.serve.repository.config import choose_name
     from modelflow.serve.repository.source import is_repository
 
     return tuple(
         source
-        if "=" in source or is_repository(Path(source))
+        if "=" in source or is_repository(Path(source), engine)
         else f"{choose_name(_path_of(source))}={source}"
         for source in sources
     )

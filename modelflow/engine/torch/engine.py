@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from modelflow.device.torch_memory import load_torch
 from modelflow.engine.engine import Engine, LoadedModel, LoadRequest, model_error, one_sentence
 from modelflow.engine.model_file import looks_like
+from modelflow.engine.python.unread import name_command
 from modelflow.engine.torch.model import TorchModel
 from modelflow.engine.torch.ports import read_exported_ports, script_ports
 from modelflow.engine.torch.settings import TorchOptions, apply_settings, torch_device
@@ -71,7 +72,8 @@ def _is_exported(path: Path) -> bool:
         raise model_error(
             path,
             "a pickled Python object (torch.save), which could run any code when "
-            f"it is read; {_EXPECTED}",
+            f"it is read; {_EXPECTED}. A class of yours can read weights: "
+            f"{name_command(path, 'safetensors')}",
         )
     raise model_error(path, f"a zip archive of another kind; {_EXPECTED}")
 

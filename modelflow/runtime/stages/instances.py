@@ -47,7 +47,8 @@ class UnitInstances:
         self._make = executor_of(executor).prepare(plan.spec, plan.node)
         self._shared: dict[Device, FlowUnit] = {}
         self._users: dict[Device, int] = {}
-        self._figures: dict[Device, Figures] = {}
+        self._past: Figures = {}  # the counters of closed instances
+        self._opened: dict[int, FlowUnit] = {}  # by ``id()``
         self._replicas: dict[Device, Replicas] = {}
         self._lock = threading.Lock()
         self._made: dict[int, FlowUnit] = {}  # open instances by ``id()``
@@ -74,13 +75,17 @@ class UnitInstances:
             Exception: an error of the unit's constructor or ``open``.
         """
         if not self.plan.spec.is_shared:
-            return self._open(device)
-        with self._lock:  # other workers wait while the first opens the instance
-            unit = self._shared.get(device)
-            if unit is None:
-                unit = self._shared[device] = self._open(device)
-            self._users[device] = self._users.get(device, 0) + 1
+            unit = self._open(device)
+            with self._lock:
+                self._opened[id(unit)] = unit
             return unit
+        with self._lock:  # other workers wait while the first opens the instance
+            shared = self._shared.get(device)
+            if shared is None:
+                shared = self._shared[device] = self._open(device)
+                self._opened[id(shared)] = shared
+            self._users[device] = self._users.get(device, 0) + 1
+            return shared
 
     def close(self, unit: FlowUnit, device: Device) -> None:
         """Closes an instance; if shared, only when its last worker calls this.
@@ -93,9 +98,9 @@ class UnitInstances:
                 self._users[device] -= 1
                 if self._users[device]:
                     return
-                self._figures[device] = unit.figures()
                 self._replicas[device] = unit.elsewhere()
                 del self._shared[device]
+        self._keep_figures(unit)
         self._made.pop(id(unit), None)
         unit.close()
         if self.plan.spec.is_shared:  # remote nodes have sent their last statistics
@@ -150,11 +155,14 @@ class UnitInstances:
         return next((unit.tensors().get(port) for unit in units), None)
 
     def figures(self) -> dict[str, dict[Any, int]]:
-        """Returns the summed counters of the shared instances, closed instances included."""
+        """Returns the summed counters of the instances, closed instances included."""
         with self._lock:
-            running = {device: unit.figures() for device, unit in self._shared.items()}
-            figures = {**self._figures, **running}
-        return _add(figures.values())
+            return _add([self._past, *(unit.figures() for unit in self._opened.values())])
+
+    def _keep_figures(self, unit: FlowUnit) -> None:
+        with self._lock:
+            del self._opened[id(unit)]
+            self._past = _add([self._past, unit.figures()])
 
     def replicas(self) -> dict[str, dict[str, NodeStats]]:
         """Returns the statistics of remote nodes that work for the shared instances."""

@@ -62,7 +62,9 @@ class NodeStats:
         figures: Counters of the unit itself. An inference unit has ``engine_calls`` (rows -> calls
             of the engine) and ``batching``. The latter has ``padding`` (rows that fill a batch) and
             ``another_shape`` (batches that were cut because shapes differ). A remote node has
-            ``replicas`` (``ready``, ``starting``, ``lost``).
+            ``replicas`` (``ready``, ``starting``, ``lost``), and a ``video_demuxer`` has
+            ``connections`` (``opened``, ``reopened``, ``failed``). A ``httpserver_mjpeg`` has
+            ``viewers`` (``came``, and images ``shown`` and ``missed``).
         replicas: Only for a node that runs on other machines. Replica (machine and process)
             -> node -> statistics. All replicas that have ended are summed under `GONE`. If
             processes share a replica, its values include the work for all of them. For a replica

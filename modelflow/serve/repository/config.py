@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from modelflow.archive.suffix import is_archive_file
 from modelflow.config.override import ARG, SET, flatten
 from modelflow.config.read import is_graph_file, read_config
+from modelflow.engine.python.unread import describe_unread
 from modelflow.errors import ConfigError, did_you_mean
 from modelflow.flow import Flow
 from modelflow.serve.repository.source import (
@@ -82,6 +83,8 @@ class ServeConfig:
         for name, origin in self.named.items():
             self._source(name, origin).check()
         for folder in self.repositories:
+            if advice := describe_unread(folder):
+                raise ConfigError(f"{folder}: no engine reads it{advice}")
             for path in _inside(folder):
                 if path.is_dir() and not is_source(path):
                     logger.warning("%s: holds nothing to serve, and is passed over", path)

@@ -59,20 +59,23 @@ def list_signatures(path: Path, settings: "ModelSettings") -> list[SignatureFlow
     """
     if is_graph_file(path):
         return [SignatureFlow(lambda _: _graph_flow(path, settings))]
-    methods: Mapping[str, str] = {}  # empty for the folder of a unit
-    if any(find_engine(name).is_reader_of(path) for name in engine_names()):
-        methods = find_engine(engine_for(path)).signatures(path)
-    if not methods:
-        return [SignatureFlow(lambda _: _model_flow(path, model_spec(path), settings))]
+    reader: str | None = settings.reader or None  # None for the folder of a unit
+    if not reader and any(find_engine(name).is_reader_of(path) for name in engine_names()):
+        reader = engine_for(path)
+    engine = None if reader is None else find_engine(reader)
+    methods = {} if engine is None else engine.signatures(path)
+    if engine is None or not methods:
+        make_spec = partial(model_spec, path, engine=settings.reader or None)
+        return [SignatureFlow(lambda _: _model_flow(path, make_spec(), settings))]
 
     def make(signature: str, group: LoadGroup | None) -> Flow:
-        file = read_model_file(path, config={"signature": signature} if signature else None)
+        config = {"signature": signature} if signature else None
+        file = read_model_file(path, engine=reader, config=config)
         return _model_flow(path, inference_spec(replace(file, group=group), NODE), settings)
 
     if f"{NODE}.signature" in settings.overrides:
         return [SignatureFlow(partial(make, ""))]
     default = DEFAULT_SIGNATURE if DEFAULT_SIGNATURE in methods else min(methods)
-    engine = find_engine(engine_for(path))
     return [
         SignatureFlow(partial(make, name), name, methods[name], engine.tensor_names(path, name))
         for name in sorted(methods, key=lambda name: name != default)

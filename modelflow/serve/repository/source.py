@@ -12,6 +12,7 @@ from modelflow.config.flow_config import FlowConfig
 from modelflow.config.override import Environment
 from modelflow.config.read import is_graph_file, read_config
 from modelflow.engine.lookup import engine_names, find_engine, find_versions
+from modelflow.engine.python.unread import describe_unread
 from modelflow.errors import ConfigError, did_you_mean
 from modelflow.flow import Flow
 from modelflow.registry.folder import is_unit_file
@@ -102,6 +103,8 @@ class ModelSettings:
         environment: Settings from environment variables, each for the models that it fits.
             ``overrides`` and ``args`` take precedence.
         batching: Attributes of the node of a model that is no graph. ``overrides`` take precedence.
+        reader: The engine of models that are no graph: a name, or ``"module:Class"``. ``""`` for
+            the engine that fits the form of the file.
         engine: Creates the placement engine of each loaded graph. A graph that is loaded again has
             new replicas. None if placed nodes run in this process.
     """
@@ -112,6 +115,7 @@ class ModelSettings:
     args: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     batching: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     environment: Environment = field(default_factory=Environment)
+    reader: str = ""
     engine: "Callable[[], PlacementEngine] | None" = None
 
     def of_model(self) -> "ModelSettings":
@@ -140,7 +144,7 @@ class ModelConfig:
         Raises:
             ConfigError: the source holds no graph or model.
         """
-        if not (isinstance(self.origin, Flow) or is_source(self.origin)):
+        if not (isinstance(self.origin, Flow) or is_source(self.origin, self.settings.reader)):
             raise ConfigError(_absent(self.origin))
 
     def names(self) -> tuple[set[str], set[str]]:
@@ -181,7 +185,7 @@ class ModelConfig:
             return
         for version in self.list_versions():
             found = find_versions(origin).get(version.number, origin)
-            content = content_of(found) or found
+            content = content_of(found, self.settings.reader) or found
             yield read_config(content) if is_graph_file(content) else None
 
     def list_versions(self) -> list[ModelVersion]:
@@ -202,7 +206,7 @@ class ModelConfig:
         return [self._version(number, there.get(number, path / str(number))) for number in chosen]
 
     def _version(self, number: int, path: Path) -> ModelVersion:
-        content = content_of(path) or path
+        content = content_of(path, self.settings.reader) or path
         settings = self.settings if is_graph_file(content) else self.settings.of_model()
         records = content / _RECORDS
         return ModelVersion(
@@ -214,20 +218,24 @@ class ModelConfig:
         )
 
 
-def is_source(path: Path) -> bool:
-    """Tells whether a path holds a graph file, a model, or a folder with versions."""
-    return content_of(path) is not None or bool(find_versions(path))
+def is_source(path: Path, reader: str = "") -> bool:
+    """Tells whether a path holds a graph file, a model, or a folder with versions.
+
+    ``reader`` is the field of `ModelSettings`.
+    """
+    return content_of(path, reader) is not None or bool(find_versions(path))
 
 
-def is_repository(path: Path) -> bool:
+def is_repository(path: Path, reader: str = "") -> bool:
     """Tells whether a path is a folder of models, and not a model itself."""
-    return path.is_dir() and not is_source(path)
+    return path.is_dir() and not is_source(path, reader)
 
 
-def content_of(path: Path) -> Path | None:
+def content_of(path: Path, reader: str = "") -> Path | None:
     """Returns the graph file or model to load for a path without versions, or None.
 
-    The graph of a folder is the file ``graph.toml`` in it (or ``.yaml``, ``.json``, ``.dot``).
+    The graph of a folder is the file ``graph.toml`` in it (or ``.yaml``, ``.json``, ``.dot``). With
+    a ``reader`` any other file or folder is a model.
     """
     if path.is_dir():
         graphs = [one for one in sorted(path.glob("graph.*")) if is_graph_file(one)]
@@ -237,6 +245,8 @@ def content_of(path: Path) -> Path | None:
             return path
     elif is_graph_file(path):
         return path if path.is_file() else None
+    if reader:
+        return path if path.exists() else None
     readers = map(find_engine, engine_names())
     return path if any(engine.is_reader_of(path) for engine in readers) else None
 
@@ -259,4 +269,5 @@ def _absent(path: Path) -> str:
         near = did_you_mean(path.name, beside)
         return f"{path}: there is no such file or folder{near}; expected a graph file or a model"
     what = "a folder without anything to serve" if path.is_dir() else "neither a graph nor a model"
-    return f"{path}: {what}; expected a graph file, a model, or a folder with versions (1/ 2/ ...)"
+    expected = "a graph file, a model, or a folder with versions (1/ 2/ ...)"
+    return f"{path}: {what}; expected {expected}{describe_unread(path)}"

@@ -54,13 +54,21 @@ def test_the_figures_of_a_closed_unit_stay_whatever_comes_at_its_place_in_memory
     assert here.figures() == {"calls": {"made": 7}}
     here.close(other, OTHER)
     del other
-    for _ in range(10):  # a new unit may have the address of a deleted unit
+    for number in range(10):  # a new unit may have the address of a deleted unit
         again = here.open(ONE)
         again.calls = 1
-        assert here.figures() == {"calls": {"made": 5}}
+        assert here.figures() == {"calls": {"made": 8 + number}}
         here.close(again, ONE)
         del again
-        here._figures.pop(ONE)
+
+
+def test_the_figures_of_all_workers_are_summed_for_a_unit_that_is_not_shared():
+    here = instances(is_shared=False)
+    one, other = here.open(ONE), here.open(ONE)
+    one.calls, other.calls = 3, 4
+    assert here.figures() == {"calls": {"made": 7}}
+    here.close(one, ONE)
+    assert here.figures() == {"calls": {"made": 7}}
 
 
 def test_a_unit_knows_what_was_planned_before_it_opens():

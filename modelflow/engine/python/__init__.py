@@ -1,0 +1,1 @@
+"""Models that a Python class of the user loads and runs."""

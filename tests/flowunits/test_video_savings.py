@@ -1,0 +1,64 @@
+"""Tests of the options that save a decoder work: smaller frames, fewer frames."""
+
+import cv2
+import numpy as np
+import pytest
+
+from modelflow.image import convert_color, read_image
+from tests.flowunits.videos import RATE, WIDTH, read, write_video
+
+
+@pytest.mark.parametrize("codec", ["libx264", "mjpeg"])
+@pytest.mark.parametrize("pix_fmt", ["bgr", "rgb", "gray", "nv12", "bgrp"])
+@pytest.mark.parametrize(
+    ("options", "size"),
+    [
+        ("image_width=80, image_height=40", (80, 40)),
+        ("image_width=40", (40, 30)),
+        ("image_height=240", (320, 240)),
+    ],
+)
+def test_frames_have_the_size_that_is_asked_for(tmp_path, codec, pix_fmt, options, size):
+    path = write_video(tmp_path / "v.mkv", 5, codec, pix_fmt="yuvj420p")
+    frames, errors, _ = read(path, decode=f", pix_fmt={pix_fmt}, {options}")
+    assert (len(frames), errors) == (5, [])
+    whole, _, _ = read(path, decode=", pix_fmt=gray")
+    for frame, other in zip(frames, whole, strict=True):
+        image = read_image(frame, allow_nv12=True)
+        assert (image.width, image.height) == size
+        way = cv2.INTER_AREA if size[0] < WIDTH else cv2.INTER_LINEAR
+        right = cv2.resize(other.data.squeeze(), size, interpolation=way)
+        found = convert_color(image, "gray").data.squeeze()
+        assert np.abs(found.astype(int) - right).mean() < 3
+
+
+@pytest.mark.parametrize("codec", ["libx264", "mjpeg", "mpeg4"])
+def test_every_nth_frame_is_the_same_as_in_all_frames(tmp_path, codec):
+    pix_fmt = "yuvj420p" if codec == "mjpeg" else "yuv420p"
+    path = write_video(tmp_path / "v.mkv", 20, codec, pix_fmt=pix_fmt)
+    whole, _, _ = read(path)
+    frames, errors, _ = read(path, decode=", every=3")
+    assert errors == []
+    assert [frame.get("index") for frame in frames] == list(range(7))
+    for frame, other in zip(frames, whole[::3], strict=True):
+        np.testing.assert_array_equal(frame.data, other.data)
+        assert frame.get("timestamp") == other.get("timestamp")
+        assert frame.get("rate_num") * 3 / frame.get("rate_den") == RATE
+
+
+def test_frames_without_the_others_that_nothing_refers_to_are_the_same(tmp_path):
+    path = write_video(tmp_path / "v.mkv", 40)
+    whole, _, _ = read(path)
+    frames, errors, _ = read(path, decode=", references_only=true")
+    assert errors == []
+    assert 5 < len(frames) < 30
+    right = {frame.get("timestamp"): frame.data for frame in whole}
+    for frame in frames:
+        np.testing.assert_array_equal(frame.data, right[frame.get("timestamp")])
+
+
+def test_a_size_with_too_many_pixels_is_an_error(tmp_path):
+    path = write_video(tmp_path / "v.mkv", 2)
+    frames, errors, _ = read(path, decode=", image_width=400, max_pixels=100000")
+    assert not frames
+    assert "got frames of 400 x 300 = 120000 pixels; expected at most 100000" in errors[0]
