@@ -46,19 +46,6 @@ class LetterboxOptions:
         share = 2 if self.align == "center" else most[0] + most[1]
         return (most[0] - w) // share, (most[1] - h) // share, w, h
 
-    def colour(self, channel: int) -> tuple[int, ...]:
-        """Returns the colour of the bars, one value for each of ``channel`` channels.
-
-        Raises:
-            ValueError: the option has values for another number of channels.
-        """
-        if len(self.padding_data) not in (1, channel):
-            raise ValueError(
-                f"in_image: got {channel} channels for {len(self.padding_data)} values of "
-                "'padding_data'; expected one value a channel"
-            )
-        return self.padding_data if len(self.padding_data) > 1 else self.padding_data * channel
-
 
 SPEC = FlowUnitSpec(
     name="letterbox",

@@ -2,7 +2,7 @@
 
 from flowunits.letterbox import LetterboxOptions
 from modelflow import Buffer, Context, FlowUnit
-from modelflow.image import interpolation_flag, pad_image, read_image
+from modelflow.image import interpolation_flag, pad_image, read_image, spread_colour
 
 
 class Letterbox(FlowUnit):
@@ -22,7 +22,7 @@ class Letterbox(FlowUnit):
         image = read_image(buffer)
         place = options.place(image.width, image.height)
         width, height = options.image_width, options.image_height
-        colour = options.colour(image.channel)
+        colour = spread_colour(options.padding_data, image.channel)
         fitted = pad_image(image, width, height, place, colour, self._flag).to_buffer()
         fitted.set("letterbox", (*place, image.width, image.height))
         return fitted

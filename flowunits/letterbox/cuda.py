@@ -2,6 +2,7 @@
 
 from flowunits.letterbox import LetterboxOptions
 from modelflow import Buffer, Context, FlowUnit
+from modelflow.image import spread_colour
 from modelflow.image.tensor import ImageBatch, emit_images, pad_images, resize_images
 
 
@@ -19,7 +20,7 @@ class Letterbox(FlowUnit):
     def _fit(self, images: ImageBatch) -> list[Buffer]:
         options = self._options
         x, y, w, h = options.place(images.width, images.height)
-        colour = options.colour(images.channel)
+        colour = spread_colour(options.padding_data, images.channel)
         inner = resize_images(images, w, h, options.interpolation)
         fitted = pad_images(inner, x, y, options.image_width, options.image_height, colour)
         buffers = fitted.to_buffers()

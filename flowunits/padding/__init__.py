@@ -63,21 +63,6 @@ class PaddingOptions:
             (self.image_height - height) * _SHARE[self.vertical_align] // 2,
         )
 
-    def colour(self, channel: int) -> tuple[int, ...]:
-        """Returns the colour of the bars, one value for each of ``channel`` channels.
-
-        Raises:
-            ValueError: the option has values for another number of channels.
-        """
-        if len(set(self.padding_data)) == 1:
-            return self.padding_data[:1] * channel
-        if len(self.padding_data) != channel:
-            raise ValueError(
-                f"in_image: got {channel} channels for {len(self.padding_data)} values of "
-                "'padding_data'; expected one value a channel"
-            )
-        return self.padding_data
-
 
 SPEC = FlowUnitSpec(
     name="padding",

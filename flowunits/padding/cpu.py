@@ -2,7 +2,7 @@
 
 from flowunits.padding import PaddingOptions
 from modelflow import Buffer, Context, FlowUnit
-from modelflow.image import interpolation_flag, pad_image, read_image
+from modelflow.image import interpolation_flag, pad_image, read_image, spread_colour
 
 
 class Padding(FlowUnit):
@@ -20,7 +20,7 @@ class Padding(FlowUnit):
     def _pad(self, buffer: Buffer) -> Buffer:
         options = self._options
         image = read_image(buffer)
-        colour = options.colour(image.channel)
+        colour = spread_colour(options.padding_data, image.channel)
         size = options.size(image.width, image.height)
         place = (*options.corner(*size), *size)
         width, height = options.image_width, options.image_height

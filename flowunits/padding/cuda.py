@@ -2,6 +2,7 @@
 
 from flowunits.padding import PaddingOptions
 from modelflow import Context, FlowUnit
+from modelflow.image import spread_colour
 from modelflow.image.tensor import ImageBatch, emit_images, pad_images, resize_images
 
 
@@ -18,7 +19,7 @@ class Padding(FlowUnit):
 
     def _pad(self, images: ImageBatch) -> ImageBatch:
         options = self._options
-        colour = options.colour(images.channel)
+        colour = spread_colour(options.padding_data, images.channel)
         width, height = options.size(images.width, images.height)
         inner = resize_images(images, width, height, options.interpolation)
         corner = options.corner(width, height)

@@ -55,3 +55,23 @@ def pad_image(
         else:
             opencv().resize(source, (w, h), dst=inner, interpolation=flag)
     return out
+
+
+def spread_colour(values: tuple[int, ...], channel: int) -> tuple[int, ...]:
+    """Returns the colour of the bars, one value for each channel.
+
+    Args:
+        values: One value for each channel, or equal values in any number.
+        channel: The number of channels of the image.
+
+    Raises:
+        ValueError: There are values for another number of channels.
+    """
+    if len(set(values)) == 1:
+        return values[:1] * channel
+    if len(values) != channel:
+        raise ValueError(
+            f"in_image: got {channel} channels for {len(values)} values of 'padding_data'; "
+            "expected one value a channel"
+        )
+    return values
