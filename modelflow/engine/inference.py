@@ -309,10 +309,10 @@ def inference_unit(file: UnitFile) -> FlowUnitSpec:
         file.inputs,
         file.outputs,
         file.config,
-        import_module=file.import_module,
+        find_class=file.find_class,
     )
     try:
-        return inference_spec(model, **file.common)
+        return replace(inference_spec(model, **file.common), modules=file.modules)
     except EngineError as error:
         reader = None
         with contextlib.suppress(EngineError):

@@ -1,9 +1,7 @@
 """Finds an engine by its name or by the form of a model file, and the versions of a model."""
 
-import importlib
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 from modelflow.engine.engine import Engine, model_error
 from modelflow.engine.python.engine import PythonEngine
@@ -95,20 +93,18 @@ def engine_names() -> tuple[str, ...]:
     return ENGINES.names()
 
 
-def find_engine(
-    name: str, import_module: Callable[[str], ModuleType] = importlib.import_module
-) -> Engine:
+def find_engine(name: str, find_class: Callable[[], object] | None = None) -> Engine:
     """Returns the engine of that name, without loading the engine's package.
 
     Args:
         name: The name of an engine, or ``"module:Class"`` for a `PythonModel`.
-        import_module: Imports the module of a `PythonModel` by its name.
+        find_class: Imports and returns the `PythonModel`. None to import its module as usual.
 
     Raises:
         EngineError: No engine has that name, or its plug-in cannot be imported.
     """
     if ":" in name:
-        return PythonEngine(name, import_module)
+        return PythonEngine(name, find_class)
     return ENGINES.find(_ALIASES.get(name, name))
 
 

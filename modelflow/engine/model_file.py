@@ -1,12 +1,11 @@
 """Model files with the ports that a unit declares for them. Loads no engine."""
 
-import importlib
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType, ModuleType
+from types import MappingProxyType
 from typing import Any
 
 from modelflow.device import CPU
@@ -59,7 +58,7 @@ class ModelFile:
             keys of a signature).
         config: Defaults of the options (the ``[config]`` of the unit's TOML).
         group: See `LoadRequest.group`.
-        import_module: Imports the module of a `PythonModel` by its name.
+        find_class: Imports and returns the `PythonModel`. None to import its module as usual.
     """
 
     path: Path
@@ -68,11 +67,11 @@ class ModelFile:
     outputs: tuple[Port, ...]
     config: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     group: LoadGroup | None = None
-    import_module: Callable[[str], ModuleType] = importlib.import_module
+    find_class: Callable[[], object] | None = None
 
     def find_engine(self) -> Engine:
         """Returns the engine; see `modelflow.engine.lookup.find_engine`."""
-        return find_engine(self.engine, self.import_module)
+        return find_engine(self.engine, self.find_class)
 
 
 def read_model_file(

@@ -189,6 +189,9 @@ def _modules(graph: Graph, files: Mapping[Path, str]) -> tuple[ImportedModules, 
         module, colon, _ = str(config.attributes.get("flowunit") or "").partition(":")
         if colon:
             modules.add_module(module, f"{config.location}: node {config.name!r}")
+    for node in graph.nodes.values():
+        for module in node.spec.modules if node.spec else ():
+            modules.add_module(module, f"{node.location}: node {node.name!r}")
     units = {file for node in graph.nodes.values() for file in _own_files(node)}
     programs = []
     for file in sorted(files):

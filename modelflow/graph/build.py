@@ -35,7 +35,7 @@ def build_graph(config: FlowConfig, registry: Registry, *, check_devices: bool =
         ConfigError: A module next to the graph differs from the imported module of that name.
     """
     graph = _Builder(config, registry, check_devices).graph()
-    check_beside(config)
+    check_beside(config, graph.nodes)
     return graph
 
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from modelflow.config.flow_config import FlowConfig, NodeConfig
@@ -22,23 +23,35 @@ def look_beside(path: Path) -> None:
         sys.path.append(folder)
 
 
-def list_imported_modules(config: FlowConfig) -> Iterator[tuple[NodeConfig, str, Path]]:
+def list_imported_modules(
+    config: FlowConfig, nodes: Mapping[str, Node] = MappingProxyType({})
+) -> Iterator[tuple[NodeConfig, str, Path]]:
     """Yields the nodes whose units are in an imported module of the user.
+
+    Args:
+        config: The graph.
+        nodes: The nodes of the graph by name, as far as they are known.
 
     Returns:
         Tuples of the node, the name of its module, and the file of the module.
     """
     for node in config.nodes:
         name, colon, _ = str(node.attributes.get("flowunit") or "").partition(":")
-        file = getattr(sys.modules.get(name), "__file__", None)
-        if colon and file and is_users(file):
-            yield node, name, Path(file)
+        spec = nodes[node.name].spec if node.name in nodes else None
+        for module in (*((name,) if colon else ()), *(spec.modules if spec else ())):
+            file = getattr(sys.modules.get(module), "__file__", None)
+            if file and is_users(file):
+                yield node, module, Path(file)
 
 
-def check_beside(config: FlowConfig) -> None:
+def check_beside(config: FlowConfig, nodes: Mapping[str, Node] = MappingProxyType({})) -> None:
     """Checks that the modules next to a graph are the modules that were imported for the graph.
 
     Several graphs in one process may have different modules of the same name.
+
+    Args:
+        config: The graph.
+        nodes: The nodes of the graph by name, as far as they are known.
 
     Raises:
         ConfigError: An imported module is another file.
@@ -46,7 +59,7 @@ def check_beside(config: FlowConfig) -> None:
     if config.path is None or config.archive is not None:
         return
     folder = config.path.parent.resolve()
-    for node, name, file in list_imported_modules(config):
+    for node, name, file in list_imported_modules(config, nodes):
         beside = folder / f"{name}.py"
         other = file.resolve()
         if beside.is_file() and other != beside and not _is_same(other, beside):

@@ -1,14 +1,12 @@
 """Reads one unit file, ``NAME.toml``, into a `FlowUnitSpec`, or lists all its mistakes."""
 
 import dataclasses
-import importlib
 import importlib.util
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from modelflow.config.document import Document
@@ -224,7 +222,10 @@ class UnitFileReader:
         if not base["entry"]:
             self._wrong("entry", "got nothing; expected a model")
         self._sections.check_types()
-        import_module = self._find_importer()
+        try:
+            found = self._find_model_class()
+        except EngineError as error:
+            return self._unusable(str(error))
         if self._sections.findings:
             return None
         file = UnitFile(
@@ -235,27 +236,34 @@ class UnitFileReader:
             self._outputs,
             self._sections.values["config"],
             self._common(),
-            import_module,
+            **found,
         )
         try:
             return make(file)
         except (EngineError, ImportError) as error:
             return self._unusable(str(error))
 
-    def _find_importer(self) -> Callable[[str], ModuleType]:
-        """Returns the function that imports the module in ``virtual_type``.
+    def _find_model_class(self) -> dict[str, Any]:
+        """Returns the fields ``find_class`` and ``modules`` of `UnitFile`.
 
-        A module of that name in the unit's folder comes first, as in units of the type ``python``.
+        A module of that name in the unit's folder comes first, as in units of the type ``python``,
+        and is imported later. Any other module is imported now, because another graph may later
+        have another module of the same name.
         """
-        module, colon, name = self._base["virtual_type"].partition(":")
+        virtual_type = self._base["virtual_type"]
+        module, colon, name = virtual_type.partition(":")
         if not colon:
-            return importlib.import_module
+            return {}
         file = self._path.parent.joinpath(*module.split(".")).with_suffix(".py")
-        is_elsewhere = not file.is_file() and _MODULE.match(module) and _is_installed(module)
-        if is_elsewhere or not self._has_class(file, module, name, "virtual_type"):
-            return importlib.import_module
+        if not file.is_file() and _MODULE.match(module) and _is_installed(module):
+            from modelflow.engine.python.engine import import_class
+
+            found = import_class(virtual_type)
+            return {"find_class": partial(_return, found), "modules": (module,)}
+        if not self._has_class(file, module, name, "virtual_type"):
+            return {}
         self._folders.add(self._path.parent)
-        return partial(self._folders.import_module, self._path.parent)
+        return {"find_class": partial(_class_in, self._folders, self._path.parent, virtual_type)}
 
     def _configure(self, find_unit: FindUnit) -> FlowUnitSpec | UnusableUnit | None:
         base = self._base
@@ -324,6 +332,17 @@ class UnitFileReader:
 
 
 _KINDS = ("expand", "collapse", "condition", "loop")
+
+
+def _class_in(folders: UnitFolders, folder: Path, name: str) -> object:
+    """Returns the class ``"module:Class"`` of a unit's folder."""
+    from modelflow.engine.python.engine import get_class
+
+    return get_class(folders.import_module(folder, name.partition(":")[0]), name)
+
+
+def _return(value: object) -> object:
+    return value
 
 
 def _is_installed(module: str) -> bool:

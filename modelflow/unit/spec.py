@@ -64,8 +64,10 @@ class UnitFile:
     """The section ``[config]``."""
     common: Mapping[str, Any]
     """The common arguments of `FlowUnitSpec`: name, description, ..."""
-    import_module: Callable[[str], ModuleType] = importlib.import_module
-    """Imports the module that ``virtual_type`` names, from the file's folder or as usual."""
+    find_class: Callable[[], object] | None = None
+    """Imports and returns the class ``module:Class`` that ``virtual_type`` names."""
+    modules: tuple[str, ...] = ()
+    """The modules outside of the file's folder that ``virtual_type`` names."""
 
 
 _NAME = re.compile(r"[A-Za-z_][\w.\-]*\Z")
@@ -114,6 +116,7 @@ class FlowUnitSpec:
         required_files: Files that must exist before the unit can run (a model).
         requires: Module that must be installed before the unit can run -> the extra of modelflow
             with the module. If options decide, a function from the options to this mapping.
+        modules: The user's modules, by their full names, that the unit imports by itself.
         location: The location of the declaration, for messages.
         notes: Notes of ``modelflow check`` about a node that runs this unit.
         advise: Returns advice of ``modelflow check`` about the place of the unit in a graph; see
@@ -144,6 +147,7 @@ class FlowUnitSpec:
     accepts_any_option: bool = False
     required_files: tuple[Path, ...] = ()
     requires: Mapping[str, str] | Callable[[Any], Mapping[str, str]] = field(default_factory=dict)
+    modules: tuple[str, ...] = ()
     location: Location | None = None
     notes: tuple[str, ...] = ()
     advise: Advise | None = None

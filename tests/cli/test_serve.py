@@ -205,13 +205,15 @@ class Factor(modelflow.PythonModel):
     outputs = (modelflow.Port("y", dtype="float32", shape="(2,)"),)
 
     def load(self, path, device):
-        self.factor = float((path / "factor" if path.is_dir() else path).read_text())
+        text = (path / "factor" if path.is_dir() else path).read_text()
+        self.factor = float(text.strip('{"learner: }'))
 
     def predict(self, x):
         return x * x.dtype.type(self.factor)
 """
 FORMS = {
     "file": ("model.factor", "model.factor"),
+    "json": ("model.json", "model.json"),
     "folder": ("model", "model/factor"),
     "versions": ("model", "model/3/model.txt"),
     "replicas": ("model.factor", "model.factor", "--replicas", "2"),
@@ -224,7 +226,7 @@ def test_a_class_serves_a_model_that_no_engine_reads(form, tmp_path):
     (tmp_path / "factors.py").write_text(CLASS)
     file = tmp_path / place
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("3")
+    file.write_text('{"learner": 3}' if form == "json" else "3")
     engine = ("--engine", "factors:Factor")
     with serving(tmp_path / "here", source, *engine, *more, said="serves model") as (_, address):
         body = json.dumps({"instances": [[1, 2], [3, 4]]}).encode()

@@ -1,6 +1,7 @@
 """Models that a class of the user loads and runs."""
 
 import re
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
@@ -11,7 +12,9 @@ import pytest
 import modelflow
 from modelflow.engine import LoadRequest, find_engine, read_model_file
 from modelflow.errors import ConfigError, EngineError, FlowFailed, FlowUnitError
+from modelflow.graph.files import look_beside
 from modelflow.remote import ProcessEngine, place_nodes
+from tests.in_process import run_here
 
 HERE = f"{__name__}:"
 
@@ -373,3 +376,43 @@ def test_a_port_that_the_class_does_not_declare_is_named_with_those_there_are(tm
     assert "no output 'z'; the model's outputs are: y (float32 (?, 2))" in str(
         failed.value.exceptions
     )
+
+
+def write_beside(folder, factor):
+    """Writes a graph whose class is next to the graph, and not next to the unit file."""
+    write_unit(folder / "unit", "beside_scaling:Scale")
+    text = (folder / "unit" / "scaling.py").read_text()
+    (folder / "unit" / "scaling.py").unlink()
+    (folder / "beside_scaling.py").write_text(text.replace("float(", f"{factor} * float("))
+    graph = folder / "graph.toml"
+    graph.write_text(GRAPH.format("flowunit=scale"))
+    return graph
+
+
+@pytest.fixture
+def search_path(monkeypatch):
+    """Restores the search path and the imported modules."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    yield sys.path
+    sys.modules.pop("beside_scaling", None)
+
+
+def test_a_class_beside_the_graph_is_packed_with_it(tmp_path, search_path):
+    (tmp_path / "made").mkdir()
+    graph = write_beside(tmp_path / "made", 2)
+    run_here(("pack", str(graph), "-o", str(tmp_path / "scale.mfz")), env={}, check=True)
+    (tmp_path / "made").rename(tmp_path / "gone")
+    with modelflow.Flow(tmp_path / "scale.mfz") as flow:
+        assert flow.infer(np.float32([1, 2])).data.tolist() == [8, 16]
+
+
+def test_two_classes_of_one_name_beside_two_graphs_are_refused(tmp_path, search_path):
+    graphs = []
+    for place in ("one", "other"):
+        (tmp_path / place).mkdir()
+        graphs.append(write_beside(tmp_path / place, len(place)))
+        look_beside(graphs[-1])
+    with modelflow.Flow(graphs[0]) as flow:
+        assert flow.infer(np.float32([1, 2])).data.tolist() == [12, 24]
+    with pytest.raises(ConfigError, match="'beside_scaling' next to the graph is not the one"):
+        modelflow.Flow(graphs[1])

@@ -59,7 +59,14 @@ class GraphChoice:
         path = self.path
         look_beside(path)
         overrides = self.overrides | {key: str(value) for key, value in (changes or {}).items()}
-        config = read_config(path)
+        try:
+            config = read_config(path)
+        except ConfigError as error:
+            from modelflow.engine.python.unread import describe_unread  # loads NumPy
+
+            if advice := describe_unread(path):
+                raise ConfigError(f"{path}: expected a graph file{advice}") from error
+            raise
         with self.environment.name_errors([node.name for node in config.nodes]):
             config = self.environment.apply(config)
             return read_graph(

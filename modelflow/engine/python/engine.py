@@ -1,9 +1,11 @@
 """The engine around a `PythonModel`: finds the class, and checks the results of `predict`."""
 
 import contextlib
+import importlib
 import inspect
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import ModuleType
 from typing import Any, ClassVar
 
@@ -30,15 +32,15 @@ class PythonEngine(Engine):
 
     device_kinds: ClassVar[tuple[str, ...]] = ("cpu", "cuda")
 
-    def __init__(self, name: str, import_module: Callable[[str], ModuleType]) -> None:
+    def __init__(self, name: str, find_class: Callable[[], object] | None = None) -> None:
         """Stores the name; the class is imported with its first model.
 
         Args:
             name: The module and the class.
-            import_module: Imports the module by its name.
+            find_class: Imports and returns the class. None to import the module as usual.
         """
         self._name = name
-        self._import_module = import_module
+        self._find = find_class or partial(import_class, name)
 
     def load(self, request: LoadRequest) -> LoadedModel:
         """Makes an instance and loads the model; see `Engine.load`."""
@@ -84,20 +86,12 @@ class PythonEngine(Engine):
         return found[0], found[1]
 
     def _find_class(self) -> type[PythonModel]:
-        module_name, _, attribute = self._name.partition(":")
         try:
-            module = self._import_module(module_name)
+            found = self._find()
+        except EngineError:
+            raise
         except Exception as error:
-            line = find_line(error)
-            raise EngineError(
-                f"engine {self._name!r}: cannot import {module_name!r}: {type(error).__name__}: "
-                f"{error}{f' ({line})' if line else ''}. Expected a module that is installed, on "
-                "PYTHONPATH, in the folder you are in, or next to the graph or the unit file"
-            ) from error
-        found = getattr(module, attribute, None)
-        if found is None:
-            near = did_you_mean(attribute, vars(module))
-            raise EngineError(f"engine {self._name!r}: {module_name!r} has no {attribute!r}{near}")
+            raise _import_error(self._name, error) from error
         if not (isinstance(found, type) and issubclass(found, PythonModel)):
             raise EngineError(
                 f"engine {self._name!r}: got {found!r}; expected a subclass of "
@@ -107,6 +101,41 @@ class PythonEngine(Engine):
             absent = ", ".join(sorted(found.__abstractmethods__))
             raise EngineError(f"engine {self._name!r}: the class lacks {absent}; define it")
         return found
+
+
+def import_class(name: str) -> Any:
+    """Imports ``"module:Class"`` and returns the class.
+
+    Raises:
+        EngineError: The module cannot be imported, or has no such class.
+    """
+    try:
+        module = importlib.import_module(name.partition(":")[0])
+    except Exception as error:
+        raise _import_error(name, error) from error
+    return get_class(module, name)
+
+
+def get_class(module: ModuleType, name: str) -> Any:
+    """Returns the class ``"module:Class"`` of an imported module.
+
+    Raises:
+        EngineError: The module has no such class.
+    """
+    module_name, _, attribute = name.partition(":")
+    if not hasattr(module, attribute):
+        near = did_you_mean(attribute, vars(module))
+        raise EngineError(f"engine {name!r}: {module_name!r} has no {attribute!r}{near}")
+    return getattr(module, attribute)
+
+
+def _import_error(name: str, error: Exception) -> EngineError:
+    line = find_line(error)
+    return EngineError(
+        f"engine {name!r}: cannot import {name.partition(':')[0]!r}: {type(error).__name__}: "
+        f"{error}{f' ({line})' if line else ''}. Expected a module that is installed, on "
+        "PYTHONPATH, in the folder you are in, or next to the graph or the unit file"
+    )
 
 
 class _LoadedPythonModel(LoadedModel):

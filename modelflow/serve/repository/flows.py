@@ -17,6 +17,7 @@ from modelflow.engine.engine import LoadGroup
 from modelflow.engine.inference import inference_spec
 from modelflow.engine.lookup import engine_for, engine_names, find_engine
 from modelflow.engine.model_file import read_model_file
+from modelflow.engine.python.unread import find_kind
 from modelflow.errors import ConfigError
 from modelflow.flow import Flow
 from modelflow.graph.files import look_beside
@@ -51,13 +52,18 @@ class SignatureFlow:
     tensor_names: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
+def is_graph(path: Path) -> bool:
+    """Tells whether a path has the suffix of a graph, and is no model in JSON (XGBoost)."""
+    return is_graph_file(path) and find_kind(path) is None
+
+
 def list_signatures(path: Path, settings: "ModelSettings") -> list[SignatureFlow]:
     """Returns the signatures of a graph file or a model, the default signature first.
 
     Raises:
         ConfigError, EngineError: the model cannot be read.
     """
-    if is_graph_file(path):
+    if is_graph(path):
         return [SignatureFlow(lambda _: _graph_flow(path, settings))]
     reader: str | None = settings.reader or None  # None for the folder of a unit
     if not reader and any(find_engine(name).is_reader_of(path) for name in engine_names()):

@@ -10,13 +10,19 @@ from typing import TYPE_CHECKING, Any
 from modelflow.archive.suffix import is_archive_file
 from modelflow.config.flow_config import FlowConfig
 from modelflow.config.override import Environment
-from modelflow.config.read import is_graph_file, read_config
+from modelflow.config.read import read_config
 from modelflow.engine.lookup import engine_names, find_engine, find_versions
 from modelflow.engine.python.unread import describe_unread
 from modelflow.errors import ConfigError, did_you_mean
 from modelflow.flow import Flow
 from modelflow.registry.folder import is_unit_file
-from modelflow.serve.repository.flows import NODE, SignatureFlow, list_placed, list_signatures
+from modelflow.serve.repository.flows import (
+    NODE,
+    SignatureFlow,
+    is_graph,
+    list_placed,
+    list_signatures,
+)
 
 if TYPE_CHECKING:
     from modelflow.remote import PlacementEngine
@@ -186,7 +192,7 @@ class ModelConfig:
         for version in self.list_versions():
             found = find_versions(origin).get(version.number, origin)
             content = content_of(found, self.settings.reader) or found
-            yield read_config(content) if is_graph_file(content) else None
+            yield read_config(content) if is_graph(content) else None
 
     def list_versions(self) -> list[ModelVersion]:
         """Returns the versions to serve as found on the disk now, oldest first.
@@ -207,12 +213,12 @@ class ModelConfig:
 
     def _version(self, number: int, path: Path) -> ModelVersion:
         content = content_of(path, self.settings.reader) or path
-        settings = self.settings if is_graph_file(content) else self.settings.of_model()
+        settings = self.settings if is_graph(content) else self.settings.of_model()
         records = content / _RECORDS
         return ModelVersion(
             number,
             _stamp(path),
-            not is_graph_file(content) or is_archive_file(content),
+            not is_graph(content) or is_archive_file(content),
             partial(list_signatures, content, settings),
             records if records.is_file() else None,
         )
@@ -238,12 +244,12 @@ def content_of(path: Path, reader: str = "") -> Path | None:
     a ``reader`` any other file or folder is a model.
     """
     if path.is_dir():
-        graphs = [one for one in sorted(path.glob("graph.*")) if is_graph_file(one)]
+        graphs = [one for one in sorted(path.glob("graph.*")) if is_graph(one)]
         if graphs:
             return graphs[0]
         if any(map(is_unit_file, path.glob("*.toml"))):
             return path
-    elif is_graph_file(path):
+    elif is_graph(path):
         return path if path.is_file() else None
     if reader:
         return path if path.exists() else None
