@@ -2,6 +2,7 @@
 
 import numpy as np
 import onnx
+import openvino
 import torch
 
 from tests.models.plug_in import named
@@ -76,6 +77,13 @@ def write_onnx(folder, kind, _name):
     return path
 
 
+def write_openvino(folder, kind, name):
+    path = folder / "openvino" / "model.xml"
+    model = openvino.Core().read_model(str(write_onnx(folder, kind, name)))
+    openvino.save_model(model, path, compress_to_fp16=False)
+    return path
+
+
 def write_saved_model(folder, kind, _name):
     tf, path = tensorflow(), folder / "saved_model"
     module = tf.Module()
@@ -133,6 +141,7 @@ def write_name(folder, _kind, name):
 
 WRITERS = {
     "onnx": write_onnx,
+    "openvino": write_openvino,
     "tensorflow": write_saved_model,
     "torch script": write_script,
     "torch export": write_program,

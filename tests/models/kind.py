@@ -6,7 +6,9 @@ from typing import Any
 
 __all__ = ["ENGINES", "Kind", "Port"]
 
-ENGINES = ("onnx", "tensorflow", "torch script", "torch export", "plug-in")
+ENGINES = ("onnx", "openvino", "tensorflow", "torch script", "torch export", "plug-in")
+# The field with the body of an engine's models, where it is not the engine's own name.
+BODIES = {"openvino": "onnx", "plug-in": "plug_in"}
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class Kind:
         rows: The requests of clients, as items by input.
         inputs, outputs: The ports by name, in order.
         onnx: Nodes as ``(operator, inputs, outputs, attributes)``, or None if ONNX lacks the kind.
+            OpenVINO's models are converted from them.
         constants: Arrays that the nodes name.
         tensorflow: From TensorFlow and a ``tf.Module`` to the function, or None if TensorFlow lacks
             the kind.
@@ -64,7 +67,8 @@ class Kind:
 
     def is_had_by(self, engine: str) -> bool:
         """Returns whether an engine has such models."""
-        body = getattr(self, engine.split()[0].replace("-", "_"))
+        first = engine.split()[0]
+        body = getattr(self, BODIES.get(first, first))
         return body is not None and engine not in self.without
 
     def words(self, engine: str, place: int) -> str:
