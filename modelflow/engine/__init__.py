@@ -1,4 +1,4 @@
-"""Engines of inference units: TensorFlow, ONNX Runtime, PyTorch.
+"""Engines of inference units: TensorFlow, ONNX Runtime, PyTorch, OpenVINO.
 
 An engine reads a model file and options, and returns a `Servable` that runs batches.
 
