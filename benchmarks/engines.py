@@ -21,10 +21,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from statistics import median
 
 import cv2
 import numpy as np
-from measure import Table, clients_rate, medians
+from measure import Table, clients_rate, take_turns
 from mobilenet import torch_mobilenet
 from resnet import torch_resnet, write_keras, write_torch
 
@@ -141,6 +142,11 @@ def hand_rate(call: Call, batch: np.ndarray, seconds: float) -> float:
     return calls * len(batch) / (time.perf_counter() - start)
 
 
+def ratio(rates: list[float], others: list[float]) -> float:
+    """Returns the median of the ratios of each round."""
+    return median(rate / other for rate, other in zip(rates, others, strict=True))
+
+
 def scores_of(model: modelflow.Model, images: np.ndarray) -> np.ndarray:
     """Returns the scores of each image: (N, 1000)."""
     return np.stack([model.infer([image])[0].data for image in images])
@@ -179,7 +185,7 @@ def measured(given: argparse.Namespace, network: str, folder: Path) -> None:
             batch = np.stack([items[name]] * size)
             programs[f"{name}, by hand"] = partial(hand_rate, call, batch, given.seconds)
             programs[name] = partial(clients_rate, ask, given.clients, size, given.seconds)
-        rates = medians(programs, given.rounds)
+        rates = take_turns(programs, given.rounds)
         same: dict[str, tuple[str, str]] = {}
         if is_trained:
             images = pictures(1)[:: 50 if given.quick else 1]
@@ -193,8 +199,8 @@ def measured(given: argparse.Namespace, network: str, folder: Path) -> None:
     table = Table(title, [*columns, "of onnx fp32", "same class", "where sure"], as_json=given.json)
     for name in variants:
         hand, rate = rates[f"{name}, by hand"], rates[name]
-        gain = rate / rates["onnx fp32"]
-        table.add(name, best[name], hand, rate, rate / hand, gain, *same.get(name, ()))
+        cells = [median(hand), median(rate), ratio(rate, hand), ratio(rate, rates["onnx fp32"])]
+        table.add(name, best[name], *cells, *same.get(name, ()))
     table.close()
 
 
@@ -205,8 +211,8 @@ def main() -> None:
     parser.add_argument("--weights", type=Path, help="trained weights of MobileNetV2 (.pth)")
     parser.add_argument("--clients", type=int, default=32, help="client threads")
     parser.add_argument("--sizes", default="8,16,32", help="batch sizes to try")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=4.0, help="of each measurement")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=2.0, help="of each measurement")
     parser.add_argument("--quick", action="store_true", help="only show that the program runs")
     parser.add_argument("--json", action="store_true", help="the table as lines of JSON")
     given = parser.parse_args()
