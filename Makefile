@@ -12,7 +12,7 @@ LOWEST = build/lowest
 # What those tests need beside: the group "test" pins what the lowest versions do not go with.
 LOWEST_TOOLS = 'hypothesis>=6.100' 'onnx>=1.17' 'pandas>=2.2' 'pyarrow>=17' 'pytest>=8.2' 'pytest-timeout>=2.3' \
 	'pytest-xdist>=3.6' 'requests>=2.32' 'scikit-learn>=1.5'
-EXTRAS = serve serve-fast onnx tensorflow torch cuda text video pillow heif parquet ray watch otel all
+EXTRAS = serve serve-fast onnx openvino tensorflow torch cuda text video pillow heif parquet ray watch otel all
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -55,7 +55,7 @@ lowest:  ## tests at the lowest versions that pyproject.toml allows (needs uv, f
 	rm -rf $(LOWEST)
 	uv venv --quiet --python $(PYTHON) $(LOWEST)
 	uv pip install --quiet --python $(LOWEST) --resolution lowest-direct \
-		-e '.[onnx,video,serve,heif,torch,tensorflow,text]' $(LOWEST_TOOLS)
+		-e '.[onnx,openvino,video,serve,heif,torch,tensorflow,text]' $(LOWEST_TOOLS)
 	$(LOWEST)/bin/python -m pytest -n auto tests/config tests/graph tests/runtime tests/flowunits tests/engine \
 		tests/test_buffer.py tests/test_flow.py tests/test_pillow.py
 

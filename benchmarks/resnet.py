@@ -9,7 +9,14 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-__all__ = ["ITEM_SHAPES", "torch_resnet", "write_resnet", "write_small"]
+__all__ = [
+    "ITEM_SHAPES",
+    "torch_resnet",
+    "write_keras",
+    "write_resnet",
+    "write_small",
+    "write_torch",
+]
 
 ITEM_SHAPES = {"tensorflow": (224, 224, 3), "onnx": (3, 224, 224), "torch": (3, 224, 224)}
 
@@ -62,40 +69,51 @@ def write_resnet(engine: str, depth: int, folder: Path, side: int = 224) -> Path
     """
     if engine == "tensorflow":
         return _write_keras(depth, folder / f"resnet{depth}.keras")
+    return write_torch(engine, torch_resnet(depth), folder / f"resnet{depth}", side)
+
+
+def write_torch(engine: str, network: Any, path: Path, side: int = 224) -> Path:
+    """Writes a module for images of that side as TorchScript or ONNX; returns its file.
+
+    Args:
+        engine: ``torch`` or ``onnx``.
+        network: The module, ready for inference.
+        path: The file without its ending.
+        side: The width and height of the images.
+    """
     import torch
 
-    network, example = torch_resnet(depth), torch.zeros(2, 3, side, side)
+    example = torch.zeros(2, 3, side, side)
     with warnings.catch_warnings(), torch.inference_mode():
         warnings.simplefilter("ignore", DeprecationWarning)  # of TorchScript, which users have
         if engine == "torch":
-            path = folder / f"resnet{depth}.pt"
-            torch.jit.save(torch.jit.trace(network, example), str(path))
-            return path
-        path = folder / f"resnet{depth}.onnx"
+            torch.jit.save(torch.jit.trace(network, example), f"{path}.pt")
+            return path.with_suffix(".pt")
         torch.onnx.export(
             network,
             (example,),
-            str(path),
+            f"{path}.onnx",
             dynamo=False,
             input_names=["image"],
             output_names=["scores"],
             dynamic_axes={"image": {0: "n"}, "scores": {0: "n"}},
         )
-    return path
+    return path.with_suffix(".onnx")
 
 
 def write_small(engine: str, folder: Path) -> Path:
     """Writes a small network: a MobileNet for ``tensorflow``, else a ResNet of 26 layers."""
     if engine != "tensorflow":
         return write_resnet(engine, 26, folder)
-    return _saved("MobileNet", folder / "mobilenet.keras")
+    return write_keras("MobileNet", folder / "mobilenet.keras")
 
 
 def _write_keras(depth: int, path: Path) -> Path:
-    return _saved({50: "ResNet50", 101: "ResNet101"}[depth], path)
+    return write_keras({50: "ResNet50", 101: "ResNet101"}[depth], path)
 
 
-def _saved(name: str, path: Path) -> Path:
+def write_keras(name: str, path: Path) -> Path:
+    """Writes a network of ``keras.applications`` with random weights; returns its file."""
     import tensorflow as tf
 
     tf.keras.utils.set_random_seed(0)

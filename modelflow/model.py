@@ -52,7 +52,7 @@ class Model:
         Args:
             path: A folder with a unit's TOML, a model, or a folder with versions of a model (``1/
                 2/ ...``). A model is a frozen graph, the folder of a SavedModel, a Keras file,
-                ONNX, TorchScript, or an exported program.
+                ONNX, OpenVINO, TorchScript, or an exported program.
             name: The unit in the folder, if the folder holds several. For a model file, its name in
                 messages.
             batch_size: The most items for one call of the engine. None for the largest of
@@ -63,8 +63,9 @@ class Model:
                 own order. For model files only.
             outputs: The outputs to use, in the order of the result of `infer`. For model files
                 only.
-            engine: ``tensorflow``, ``onnx``, ``torch``, or ``"module:Class"`` for a `PythonModel`.
-                None for the engine that fits the format of the file. For model files only.
+            engine: ``tensorflow``, ``onnx``, ``torch``, ``openvino``, or ``"module:Class"`` for a
+                `PythonModel`. None for the engine that fits the format of the file. For model files
+                only.
             options: Node attributes (``batch_timeout_ms``, ``threads``, ``queue_size``,
                 ``queue_policy``, ``allowed_batch_sizes``, ``split_size``, ``cpu_affinity``) and
                 options of the inference unit (``warmup``, ``signature``, ``version``,

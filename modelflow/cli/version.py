@@ -11,7 +11,8 @@ from modelflow.registry.native import include_folder
 from modelflow.signals import ExitCode
 
 _PACKAGES = (
-    *("numpy", "opencv-python-headless", "simplejpeg", "tensorflow", "onnxruntime", "torch", "av"),
+    *("numpy", "opencv-python-headless", "simplejpeg"),
+    *("tensorflow", "onnxruntime", "openvino", "torch", "av"),
 )
 
 

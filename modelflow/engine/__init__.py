@@ -1,4 +1,4 @@
-"""Engines of inference units: TensorFlow, ONNX Runtime, PyTorch, and classes of the user.
+"""Engines of inference units: TensorFlow, ONNX Runtime, PyTorch, OpenVINO, classes of the user.
 
 An engine reads a model file and options, and returns a `Servable` that runs batches.
 

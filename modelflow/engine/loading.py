@@ -5,7 +5,6 @@ Inside `KeptModels` a model stays in memory when the first flow closes it. The s
 model if it loads the same one. `drop` closes the models that no flow has loaded again.
 """
 
-import glob
 import logging
 import os
 import threading
@@ -21,7 +20,7 @@ import numpy.typing as npt
 from modelflow.device import Device
 from modelflow.engine.batching import CallSizes
 from modelflow.engine.engine import Arrays, Engine, LoadedModel, LoadRequest, unit_error
-from modelflow.engine.lookup import choose_versions
+from modelflow.engine.lookup import choose_versions, weight_files
 from modelflow.engine.model_file import ModelFile, missing_model
 from modelflow.engine.options import InferenceOptions
 from modelflow.engine.servable import Servable
@@ -131,9 +130,7 @@ def _identity(request: LoadRequest) -> Any:
 
 def _state(path: Path) -> tuple[tuple[str, int, int], ...]:
     """Returns names, times and sizes of a model's files; with too many files, a unique value."""
-    # Including files next to the model whose name begins with the model's, as ONNX names files of
-    # large weights.
-    files = [file for file in path.parent.glob(f"{glob.escape(path.name)}*") if file.is_file()]
+    files = [file for file in (path, *weight_files(path)) if file.is_file()]
     if path.is_dir():
         files = [Path(place, name) for place, _, names in os.walk(path) for name in sorted(names)]
     if len(files) > _MOST_FILES:

@@ -1,5 +1,6 @@
 """Finds an engine by its name or by the form of a model file, and the versions of a model."""
 
+import glob
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +15,7 @@ def find_versions(path: Path) -> dict[int, Path]:
     """Returns the versions under ``path``, the oldest first; empty if ``path`` is a model itself.
 
     A version is a folder whose name is a number. The model is that folder (a SavedModel), or the
-    only file in the folder.
+    only file in the folder beside the files of its weights.
     """
     if not path.is_dir():
         return {}
@@ -67,8 +68,22 @@ def choose_versions(path: Path, version: str) -> dict[int, Path]:
 
 def _model_in(folder: Path) -> Path:
     files = [entry for entry in folder.iterdir() if not entry.name.startswith(".")]
+    weights = {data for file in files for data in weight_files(file)}
+    files = [file for file in files if file not in weights]
     is_alone = len(files) == 1 and files[0].is_file() and files[0].name != "saved_model.pb"
     return files[0] if is_alone else folder
+
+
+def weight_files(path: Path) -> list[Path]:
+    """Returns the files next to a model file that hold its weights.
+
+    For ``net.onnx`` these are ``net.onnx.data`` or ``net.onnx_data``, and for OpenVINO's
+    ``net.xml`` it is ``net.bin``.
+    """
+    found = sorted(path.parent.glob(f"{glob.escape(path.name)}[._]data*"))
+    binary = path.with_suffix(".bin")
+    is_openvino = path.suffix.lower() == ".xml" and binary.is_file()
+    return [*found, binary] if is_openvino else found
 
 
 GROUP = "modelflow.engines"
@@ -83,6 +98,7 @@ ENGINES = Plugins(
         "tensorflow": "modelflow.engine.tensorflow.engine:TensorFlowEngine",
         "onnx": "modelflow.engine.onnx.engine:OnnxEngine",
         "torch": "modelflow.engine.torch.engine:TorchEngine",
+        "openvino": "modelflow.engine.openvino.engine:OpenVinoEngine",
     },
     EngineError,
 )

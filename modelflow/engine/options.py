@@ -79,21 +79,27 @@ class InferenceOptions:
 
 
 @dataclass(frozen=True)
-class ThreadOptions(InferenceOptions):
-    """The options of engines that have their own threads."""
+class IntraOpOptions(InferenceOptions):
+    """The options of engines whose operations share threads."""
 
-    inter_op_threads: int = option(
-        0,
-        help="Number of operations that the engine runs at once. tensorflow and torch have one "
-        "number for the whole process. 0 lets the engine choose.",
-        minimum=0,
-        maximum=4096,
-    )
     intra_op_threads: int = option(
         0,
         help="Number of threads that share one operation. tensorflow and torch have one number for "
         "the whole process. 0 lets the engine choose.",
         aliases=("engine_threads",),
+        minimum=0,
+        maximum=4096,
+    )
+
+
+@dataclass(frozen=True)
+class ThreadOptions(IntraOpOptions):
+    """The options of engines that also run several operations at once."""
+
+    inter_op_threads: int = option(
+        0,
+        help="Number of operations that the engine runs at once. tensorflow and torch have one "
+        "number for the whole process. 0 lets the engine choose.",
         minimum=0,
         maximum=4096,
     )

@@ -11,6 +11,7 @@ from modelflow.config.document import read_text, read_toml
 from modelflow.config.flow_config import NodeConfig
 from modelflow.config.override import CallerText, flatten
 from modelflow.config.read import read_config
+from modelflow.engine.lookup import weight_files
 from modelflow.errors import ConfigError
 from modelflow.graph.files import ImportedModules, files_in, is_passed, is_program
 from modelflow.graph.graph import Graph
@@ -108,8 +109,8 @@ def _behind(node: Node, graph: Graph, folder: Path) -> Found:
     what = f"{node.location}: node {node.name!r}"
     for needed in spec.required_files:
         yield _absolute(needed), f"{what}: unit {spec.name!r}"
-        for data in needed.parent.glob(f"{glob.escape(needed.name)}[._]data*"):
-            yield _absolute(data), f"{what}: unit {spec.name!r}"  # large tensors of an ONNX model
+        for data in weight_files(needed):
+            yield _absolute(data), f"{what}: unit {spec.name!r}"
     if spec.location is not None and (unit := Path(spec.location.file)).suffix == ".toml":
         _check_unit(unit)
         yield _absolute(unit.parent), f"{what}: unit {spec.name!r}"

@@ -41,6 +41,7 @@ LIGHT = {
 DEAR = {
     "image_pipeline": ("400x300",),
     "model_infer --engine onnx": ("Model.infer, 32 threads", "naive, 32 threads", "blocks"),
+    "engines": ("tensorflow fp32", "onnx INT8", "openvino auto"),
     "gpu_pipeline --device cpu": (
         "fp32, batch 2, CPU preprocessing: by hand",
         "fp32, batch 2, CPU preprocessing: infer",

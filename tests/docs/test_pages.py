@@ -26,6 +26,7 @@ _FILE = re.compile(r"# file: (\S+\.(?:toml|py|yaml|json))\n")
 _SET_UP = ("python3 -m venv", "pip install", "make ", "modelflow new")
 
 HERE = Path(__file__).with_name("presupposed")
+SHAPES = ("shapes.onnx", "shapes.py", "train.py")
 # The prerequisites of a page's sessions: files of this folder, photos, another page's files.
 PRESUPPOSED = {
     "find_the_bottleneck.md": (HERE / "thumbnails.toml", ROOT / "graphs", "photos"),
@@ -33,6 +34,10 @@ PRESUPPOSED = {
     "write_a_graph.md": (HERE / "watched", "photos"),
     "edit_a_graph.md": (ROOT / "graphs",),
     "watch_a_flow.md": (HERE / "graphs",),
+    "quantise_a_model.md": (
+        ROOT / "examples" / "quantise" / "quantise.py",
+        *(ROOT / "graphs" / "models" / "shapes" / name for name in SHAPES),
+    ),
     "put_load_on_it.md": (ROOT / "docs" / "how-to" / "serve_a_graph.md",),
 }
 VARIABLES = {"watch_a_flow.md": {"MODELFLOW_RUN_ARG": "endpoint=http://127.0.0.1:0/v1/digit"}}

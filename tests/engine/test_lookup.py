@@ -103,6 +103,28 @@ def test_a_folder_of_transformers_leads_to_a_class_for_it(tmp_path, architecture
         ServeConfig(repositories=[folder]).check()
 
 
+@pytest.mark.parametrize(
+    ("model", "weights", "others"),
+    [
+        ("net.onnx", ["net.onnx.data", "net.onnx_data_1"], ["net.bin", "other.onnx.data"]),
+        ("net.xml", ["net.bin"], ["other.bin", "net.txt"]),
+        ("net.pt", [], ["net.bin"]),
+    ],
+)
+def test_files_of_weights_belong_to_their_model(tmp_path, model, weights, others):
+    for name in (model, *weights):
+        (tmp_path / name).write_bytes(b"x")
+    assert [path.name for path in lookup.weight_files(tmp_path / model)] == weights
+    version = tmp_path / "versions" / "1"
+    version.mkdir(parents=True)
+    for name in (model, *weights):
+        (version / name).write_bytes(b"x")
+    assert lookup.newest_path(tmp_path / "versions") == version / model
+    for name in others:
+        (tmp_path / name).write_bytes(b"x")
+    assert [path.name for path in lookup.weight_files(tmp_path / model)] == weights
+
+
 def test_missing_file_points_to_the_readme_beside_it(tmp_path):
     path = tmp_path / "model.pb"
     with pytest.raises(EngineError, match=r"there is no such file or folder$"):

@@ -337,10 +337,10 @@ def test_gpu_that_is_not_seen_is_an_error(torchscript_model, onnx_model):
 
 @pytest.mark.parametrize("package", ["onnxruntime", "torch"])
 def test_missing_package_names_the_extra(package, onnx_model, torchscript_model, monkeypatch):
-    from modelflow.engine.onnx import engine as onnx
+    from modelflow.engine.onnx.settings import load_runtime
 
     monkeypatch.setitem(sys.modules, package, None)
-    onnx._load_runtime.cache_clear()
+    load_runtime.cache_clear()
     path, extra = (onnx_model, "onnx") if package == "onnxruntime" else (torchscript_model, "torch")
     with pytest.raises(MissingDependencyError, match=rf"pip install 'modelflow-graph\[{extra}\]'"):
         load(path)

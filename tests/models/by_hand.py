@@ -46,6 +46,10 @@ def with_onnx(path, kind):
     return run
 
 
+def with_onnx_as_judge(path, kind):
+    return with_onnx(path.parents[1] / "model.onnx", kind)
+
+
 def as_text(array):
     if array.dtype != object:
         return array
@@ -99,6 +103,7 @@ def with_class(_path, kind):
 
 RUNNERS = {
     "onnx": with_onnx,
+    "openvino": with_onnx_as_judge,
     "tensorflow": with_tensorflow,
     "torch script": with_torch(torch.jit.load),
     "torch export": with_torch(lambda path: torch.export.load(path).module()),

@@ -19,7 +19,7 @@ from tests import programs
 from tests.models.kind import ENGINES, Kind
 from tests.serve.grpc.stub import stub
 
-PACKAGES = ("grpc", "ml_dtypes", "onnx", "onnxruntime", "tensorflow", "torch")
+PACKAGES = ("grpc", "ml_dtypes", "onnx", "onnxruntime", "openvino", "tensorflow", "torch")
 # The table covers all engines, so the tests need all of them.
 collect_ignore_glob = [] if all(map(importlib.util.find_spec, PACKAGES)) else ["test_*.py"]
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import onnx
+import openvino
 import torch
 
 from tests.models.plug_in import named
@@ -78,6 +79,13 @@ def write_onnx(folder, kind, _name):
     )
     opset = [helper.make_opsetid("", 17)]
     onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), path)
+    return path
+
+
+def write_openvino(folder, kind, name):
+    path = folder / "openvino" / "model.xml"
+    model = openvino.Core().read_model(str(write_onnx(folder, kind, name)))
+    openvino.save_model(model, path, compress_to_fp16=False)
     return path
 
 
@@ -170,6 +178,7 @@ def write_class(folder, kind, name):
 
 WRITERS = {
     "onnx": write_onnx,
+    "openvino": write_openvino,
     "tensorflow": write_saved_model,
     "torch script": write_script,
     "torch export": write_program,

@@ -6,7 +6,17 @@ from typing import Any
 
 __all__ = ["ENGINES", "Kind", "Port"]
 
-ENGINES = ("onnx", "tensorflow", "torch script", "torch export", "plug-in", "python class")
+ENGINES = (
+    "onnx",
+    "openvino",
+    "tensorflow",
+    "torch script",
+    "torch export",
+    "plug-in",
+    "python class",
+)
+# The field with the body of an engine's models, where it is not the engine's own name.
+BODIES = {"openvino": "onnx", "plug-in": "plug_in", "python": "plug_in"}
 
 
 @dataclass(frozen=True)
@@ -32,6 +42,7 @@ class Kind:
         rows: The requests of clients, as items by input.
         inputs, outputs: The ports by name, in order.
         onnx: Nodes as ``(operator, inputs, outputs, attributes)``, or None if ONNX lacks the kind.
+            OpenVINO's models are converted from them.
         constants: Arrays that the nodes name.
         tensorflow: From TensorFlow and a ``tf.Module`` to the function, or None if TensorFlow lacks
             the kind.
@@ -66,8 +77,8 @@ class Kind:
         """Returns whether an engine has such models."""
         if engine == "python class" and not self._has_rows_only:
             return False
-        name = "plug_in" if engine == "python class" else engine.split()[0].replace("-", "_")
-        body = getattr(self, name)
+        first = engine.split()[0]
+        body = getattr(self, BODIES.get(first, first))
         return body is not None and engine not in self.without
 
     @property

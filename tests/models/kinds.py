@@ -21,6 +21,10 @@ def text(*values):
     return np.array(values, object)
 
 
+# A text that a model returns unchanged ends the process (OpenVINO 2026.4).
+NO_TEXT = {"openvino": "the engine refuses texts"}
+
+
 def concatenated(dtype, items, *, output="output", **more):
     """Returns a kind that appends each row to itself, which every element type supports."""
     return Kind(
@@ -39,6 +43,7 @@ def concatenated(dtype, items, *, output="output", **more):
 
 def echoed(*items, output="output", **more):
     """Returns a kind with a text for each item; PyTorch has no texts."""
+    more = {"without": NO_TEXT, **more}
     return Kind(
         rows(*(np.array(item, object) for item in items)),
         {"x": Port("object", (None,))},
@@ -79,6 +84,8 @@ def of_type(name):
     if dtype.kind == "c":
         absent = dict.fromkeys(("predict", "infer", "grpc_infer"), "no form for complex numbers")
         more = {"onnx": None, "without": absent}
+    if name in ("float64", "int64", "uint32", "uint64"):
+        more = {"without": {"openvino": "it computes wide types with 32 bits"}}
     return concatenated(name, [np.array(item, dtype) for item in items], **more)
 
 
@@ -125,6 +132,7 @@ KINDS = {
             }
         ),
         torch=modules.Many,
+        without={"openvino": "it computes wide types with 32 bits"},
         plug_in=lambda *given: {
             f"{name}2": np.concatenate([x, x], 1) for name, x in zip(MANY, given, strict=True)
         },
@@ -146,7 +154,7 @@ KINDS = {
         "object",
         [text("caf\u00e9", "", "\u65e5\u672c"), text("a\0", "b\n", '"'), text("x", "y", "z")],
         torch=None,  # PyTorch has no text
-        without={"run": "NumPy's files hold no text of any length"},
+        without={**NO_TEXT, "run": "NumPy's files hold no text of any length"},
     ),
     "one text": echoed("caf\u00e9", "", "\u65e5\u672c\n"),
     "bytes": echoed(
@@ -323,6 +331,7 @@ KINDS = {
         tensorflow=lambda tf, _: lambda x: tf.gather(tf.constant(TABLE), x),
         torch=modules.LookedUp,
         plug_in=lambda x: TABLE[x],
+        without={"openvino": "it answers 0 for a place outside of the table"},
         errors={1: OUT_OF_TABLE},
     ),
     "not re-entrant": Kind(

@@ -16,15 +16,20 @@ from modelflow.engine.engine import (
     LoadedModel,
     LoadRequest,
     check_ports,
-    import_package,
     model_error,
     one_sentence,
     refuse_closed,
     require_fed,
 )
 from modelflow.engine.model_file import looks_like
-from modelflow.engine.options import GpuMemoryOptions
-from modelflow.errors import DeviceUnavailableError, EngineError, ItemRefusedError
+from modelflow.engine.onnx.settings import (
+    OnnxOptions,
+    check_providers,
+    load_runtime,
+    providers,
+    session_options,
+)
+from modelflow.errors import EngineError, ItemRefusedError
 from modelflow.wire.tensor import TensorSpec
 
 # The place in the runtime's source that raised an error: a path, a line, a function, perhaps with
@@ -41,7 +46,6 @@ _OWN_FAULT = re.compile(
     re.IGNORECASE,
 )
 _OPSET = re.compile(r"Opset (\d+) is under development.*domain (\S+) is till opset (\d+)")
-_PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 # Names that converters make up for an axis of unknown length, a different name for each axis:
 # tf2onnx ("unk__12"), and PyTorch ("x_dynamic_axes_1", "Reshapey_dim_0").
 _MADE_UP = re.compile(r"^unk__\d+$|_dynamic_axes_\d+$|_dim_\d+$")
@@ -54,24 +58,24 @@ class OnnxEngine(Engine):
     suffixes = (".onnx",)
     requires: ClassVar[Mapping[str, str]] = {"onnxruntime": "onnx"}
     device_kinds = ("cpu", "cuda")
-    options = GpuMemoryOptions
+    options = OnnxOptions
 
     def load(self, request: LoadRequest) -> LoadedModel:
         """Loads a file and checks its ports; see `Engine.load`."""
-        runtime = _load_runtime()
+        runtime = load_runtime()
         path = request.path
         if path.is_dir():
             raise model_error(path, "a folder; expected an ONNX file (.onnx)")
+        settings, wanted = session_options(request.options), providers(request)
         try:
-            session = runtime.InferenceSession(
-                str(path), _settings(runtime, request), providers=_providers(runtime, request)
-            )
+            session = runtime.InferenceSession(str(path), settings, providers=wanted)
         except _errors() as error:
             raise model_error(
                 path,
                 f"{_form(path)}ONNX Runtime {runtime.__version__} does not load it: "
                 f"{_reason(error)}",
             ) from error
+        check_providers(session, wanted)
         if request.device.kind == "cpu":
             return OnnxModel(session, request)
         return OnnxDeviceModel(session, request)
@@ -179,52 +183,6 @@ class _DeviceValue:
         }
 
 
-@cache
-def _load_runtime() -> Any:
-    onnxruntime = import_package("onnxruntime", "onnx")
-    onnxruntime.set_default_logger_severity(3)  # errors are raised as exceptions anyway
-    return onnxruntime
-
-
-def _settings(runtime: Any, request: LoadRequest) -> Any:
-    settings = runtime.SessionOptions()
-    settings.intra_op_num_threads = request.options.intra_op_threads
-    settings.inter_op_num_threads = request.options.inter_op_threads
-    if request.options.inter_op_threads > 1:
-        settings.execution_mode = runtime.ExecutionMode.ORT_PARALLEL
-    for name, value in _spinning(runtime.__version__).items():
-        settings.add_session_config_entry(name, value)
-    return settings
-
-
-def _spinning(version: str) -> dict[str, str]:
-    """Returns how long the runtime's threads spin while they wait for work."""
-    # Threads that spin between two calls take the processors from the other nodes. Between the
-    # operations of one call a short spin costs less than to sleep and wake. MobileNetV2 at batch 1
-    # on 2 processors: 1.18x the rate, 0.88x the processor time (benchmarks/image_server.py).
-    has_duration = tuple(map(int, version.split(".")[:2])) >= (1, 26)
-    spinning = {"session.inter_op.allow_spinning": "0"}
-    if has_duration:
-        return {**spinning, "session.intra_op.spin_duration_us": "10"}
-    return {**spinning, "session.intra_op.allow_spinning": "0"}
-
-
-def _providers(runtime: Any, request: LoadRequest) -> list[Any]:
-    wanted = _PROVIDERS[request.device.kind]
-    available = runtime.get_available_providers()
-    if wanted not in available:
-        raise DeviceUnavailableError(
-            f"device {request.device}: ONNX Runtime {runtime.__version__} has no {wanted}, only "
-            f"{', '.join(available)}; for CUDA install onnxruntime-gpu"
-        )
-    if request.device.kind == "cpu":
-        return [wanted]
-    settings: dict[str, Any] = {"device_id": request.device.index}
-    if request.options.gpu_memory != "growth":
-        settings["gpu_mem_limit"] = request.options.gpu_bytes(request.device.index)
-    return [(wanted, settings), _PROVIDERS["cpu"]]
-
-
 def _spec(path: Path, value: Any, is_batched: bool | None) -> TensorSpec:
     name = _dtype_name(value.type)
     if name is None:
@@ -282,7 +240,7 @@ def _text(value: Any) -> Any:
 @cache
 def _errors() -> tuple[type[Exception], ...]:
     """Returns the exceptions of the runtime, which have no common base class."""
-    module = _load_runtime().capi.onnxruntime_pybind11_state
+    module = load_runtime().capi.onnxruntime_pybind11_state
     own = [found for found in vars(module).values() if isinstance(found, type)]
     return (*(found for found in own if issubclass(found, Exception)), RuntimeError, ValueError)
 
