@@ -197,6 +197,11 @@ RESULTS = {
     "a number that is no whole one": ([1.5, 2.5], port("y", "int64", "()"), "expected int64"),
     "nothing": (None, None, "got NoneType"),
     "no text": ([1, 2], port("y", "string", "()"), r"got a list of 2 \(int\); expected string"),
+    "a number among text": (["a", 1], port("y", "string", "()"), r"got a list of 2 \(int, str\)"),
+    "ragged text": ([["a"], ["b", "c"]], port("y", "string"), r"got a list of 2 \(list\)"),
+    "too large for int8": ([300, 1], port("y", "int8", "()"), "expected int8"),
+    "too large for int64": ([2**63, 1], port("y", "int64", "()"), "expected int64"),
+    "too large for float16": ([1e30, 1.0], port("y", "float16", "()"), "expected float16"),
     "another output": ({"z": [1, 2]}, None, r"got the outputs \['z'\].*outputs \['y'\]"),
     "one of two": ([1, 2], port("y", "int64") + port("z", "int64"), r"expected \{output: rows\}"),
 }
@@ -219,6 +224,10 @@ def test_a_wrong_result_is_an_error_that_says_what_is_expected(path, monkeypatch
         ([[1, 2], [3, 4]], None, np.float32([[1, 2], [3, 4]])),
         (np.array(["a", "bc"]), port("y", "string", "()"), np.array(["a", "bc"], object)),
         ({"y": [1, 2]}, port("y", "uint8"), np.uint8([1, 2])),
+        ([b"a\0", "\xe9\0"], port("y", "string", "()"), np.array([b"a\0", "\xe9\0"], object)),
+        ([np.str_("a"), "b"], port("y", "string", "()"), np.array(["a", "b"], object)),
+        ([-128, 127], port("y", "int8"), np.int8([-128, 127])),
+        ([float("inf"), 0.1], port("y", "float32"), np.float32([np.inf, 0.1])),
         ([True, False], port("y", "bool"), np.array([True, False])),
     ],
 )
