@@ -61,6 +61,8 @@ class Decoding:
             ) from error
         self._codec.copy_opaque = True  # to find the packet of a frame
         self._codec.thread_count = options.codec_threads
+        if options.codec_threads != 1:  # most videos have a single slice a frame
+            self._codec.thread_type = "AUTO"
         if options.strict:
             self._codec.options = {"err_detect": _STRICT}
         if options.keyframes_only or options.references_only:

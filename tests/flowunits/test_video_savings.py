@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 
 from flowunits.video_decoder import SPEC as DECODER
+from flowunits.video_decoder import VideoDecoderOptions
+from flowunits.video_decoder.decoding import Decoding
 from flowunits.video_demuxer import SPEC as DEMUXER
+from modelflow import GraphError
 from modelflow.image import convert_color, read_image
 from modelflow.testing import run_unit
 from tests.flowunits.videos import RATE, WIDTH, read, write_video
@@ -87,3 +90,31 @@ def test_a_size_with_too_many_pixels_is_an_error(tmp_path):
     frames, errors, _ = read(path, decode=", image_width=400, max_pixels=100000")
     assert not frames
     assert "got frames of 400 x 300 = 120000 pixels; expected at most 100000" in errors[0]
+
+
+@pytest.mark.parametrize("codec", ["libx264", "mjpeg", "mpeg4"])
+def test_several_threads_return_the_frames_of_one(tmp_path, codec):
+    pix_fmt = "yuvj420p" if codec == "mjpeg" else "yuv420p"
+    path = write_video(tmp_path / "v.mkv", 20, codec, pix_fmt=pix_fmt)
+    whole, _, _ = read(path)
+    frames, errors, _ = read(path, decode=", codec_threads=3, strict=false")
+    assert errors == []
+    for frame, other in zip(frames, whole, strict=True):
+        np.testing.assert_array_equal(frame.data, other.data)
+        assert frame.meta == other.meta
+
+
+def test_several_threads_decode_frames_of_one_slice_at_once(tmp_path):
+    path = write_video(tmp_path / "v.mkv", 5, "mpeg4")
+    (packet, *_) = run_unit(DEMUXER, {"in_video_url": [str(path)]})["out_video_packet"]
+    options = VideoDecoderOptions(codec_threads=3, strict=False)
+    decoding = Decoding(packet.get("track"), options)
+    # The decoder waits for packets of the other threads.
+    assert decoding.decode(packet) == []
+    assert len(decoding.flush()) == 1
+
+
+def test_several_threads_would_hide_damage_and_are_refused_with_strict(tmp_path):
+    path = write_video(tmp_path / "v.mkv", 2, "mpeg4")
+    with pytest.raises(GraphError, match="codec_threads=0 needs strict=false; got strict=true"):
+        read(path, decode=", codec_threads=0")
