@@ -103,6 +103,11 @@ def test_a_folder_of_transformers_leads_to_a_class_for_it(tmp_path, architecture
         ServeConfig(repositories=[folder]).check()
 
 
+def test_another_config_beside_models_is_no_model_of_transformers(tmp_path):
+    (tmp_path / "config.json").write_text('{"owner": "me"}')
+    ServeConfig(repositories=[tmp_path]).check()
+
+
 def test_missing_file_points_to_the_readme_beside_it(tmp_path):
     path = tmp_path / "model.pb"
     with pytest.raises(EngineError, match=r"there is no such file or folder$"):

@@ -23,9 +23,10 @@ _IMAGES = re.compile(r'"\w+For\w*Image\w*"')
 def find_kind(path: Path) -> tuple[str, str] | None:
     """Returns the kind of an existing model and the template of its class, or None if unknown."""
     config = path / "config.json"
-    if config.is_file():
-        is_of_images = _IMAGES.search(config.read_text(errors="replace"))
-        return "a model of Transformers", f"transformers-{'image' if is_of_images else 'embedding'}"
+    text = config.read_text(errors="replace") if config.is_file() else ""
+    if '"architectures"' in text or '"model_type"' in text:
+        template = "image" if _IMAGES.search(text) else "embedding"
+        return "a model of Transformers", f"transformers-{template}"
     if not path.is_file():
         return None
     with path.open("rb") as file:
