@@ -87,6 +87,14 @@ def test_a_file_of_another_library_leads_to_a_class_for_it(tmp_path, name):
         engine_for(path)
 
 
+@pytest.mark.parametrize("name", ["numpy", "class", "string"])
+def test_the_command_for_a_class_names_no_module_and_no_word_of_python(tmp_path, name):
+    path = tmp_path / f"{name}.npz"
+    path.touch()
+    with pytest.raises(EngineError, match=f"modelflow new model model_{name} --for python$"):
+        engine_for(path)
+
+
 @pytest.mark.parametrize(
     ("architecture", "template"),
     [("BertModel", "embedding"), ("ViTForImageClassification", "image")],
