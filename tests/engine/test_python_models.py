@@ -74,6 +74,22 @@ def test_it_is_warmed_up_in_each_batch_size(path):
         assert Affine.batches == [1, 4]
 
 
+def refuse_zeros(x):
+    if not x.any():
+        raise ValueError("nothing but zeros")
+    return x
+
+
+def test_a_model_that_refuses_the_zeros_of_its_warm_up_says_so(path, monkeypatch):
+    monkeypatch.setattr(f"{__name__}.Returned", returning(refuse_zeros), raising=False)
+    with pytest.raises(FlowFailed) as failed, modelflow.Model(path, engine=f"{HERE}Returned"):
+        pass
+    message = "refuses the zeros of its warm-up: nothing but zeros; accept them, or set warmup=none"
+    assert message in str(failed.value.exceptions)
+    with modelflow.Model(path, engine=f"{HERE}Returned", warmup="none") as model:
+        assert model.infer([np.ones(2, np.float32)])[0].data.tolist() == [1, 1]
+
+
 def test_a_bad_row_fails_alone(path):
     rows = [np.float32([number, 1]) for number in (1, -1, 99, 2)]
     with model_of(path, batch_size=4, batch_timeout_ms=1000) as model:
