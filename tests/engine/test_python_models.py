@@ -268,6 +268,10 @@ class NoPorts(Affine):
     outputs = ()
 
 
+class TwoPorts(Affine):
+    inputs = port("x") + port("x")
+
+
 class OddPort(Affine):
     inputs = port("x", "float33", "(2,)")
 
@@ -289,6 +293,7 @@ class NoTuple(Affine):
         (f"{HERE}NoPredict", "the class lacks load, predict"),
         (f"{HERE}NoPorts", r"NoPorts\.outputs: got \(\); expected a tuple of ports"),
         (f"{HERE}NoTuple", r"NoTuple\.inputs: got Port\(.*expected a tuple of ports"),
+        (f"{HERE}TwoPorts", r"TwoPorts\.inputs: got two ports 'x'; expected different names"),
         (f"{HERE}OddPort", r"OddPort\.inputs: port 'x': got dtype='float33'; expected a type"),
         (f"{HERE}OddShape", r"OddShape\.inputs: port 'x': got shape='four numbers'; expected the"),
     ],
