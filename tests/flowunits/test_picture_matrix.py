@@ -96,6 +96,13 @@ def test_a_file_of_another_kind_is_named_with_what_reads_it(data, expected):
     assert expected in decode(data).get_error_msg()
 
 
+def test_the_message_about_a_cut_off_file_is_the_same_each_time(tmp_path):
+    cut = written(("pillow", "AVIF", "", "RGB"), tmp_path)[:32]
+    one, two = (decode(cut).get_error_msg() for _ in range(2))
+    assert one == two
+    assert "a avif image in 32 bytes that Pillow does not read (cannot identify image file)" in one
+
+
 @pytest.mark.parametrize("major", ["avif", "mif1"])
 def test_an_avif_file_may_have_the_major_brand_of_both_formats(major, tmp_path):
     picture = written(("pillow", "AVIF", "", "RGB"), tmp_path)
