@@ -36,7 +36,7 @@ SETTINGS = {
     "image_width, every=5": f"{SMALL}, every=5",
     "image_width, references_only": f"{SMALL}, references_only=true",
     "image_width, keyframes_only": f"{SMALL}, keyframes_only=true",
-    "image_width, codec_threads=0": f"{SMALL}, codec_threads=0",
+    "image_width, codec_threads=0": f"{SMALL}, codec_threads=0, strict=false",
 }
 
 

@@ -42,8 +42,9 @@ def open_image(data: memoryview, header: Header) -> Any:
     try:
         return images.open(io.BytesIO(data), formats=_PLUGINS[header.format])
     except (*UNREADABLE, images.DecompressionBombError) as error:
+        reason = str(error).partition(" <_io")[0]  # without the address of the bytes
         raise ValueError(
-            f"{told} that Pillow does not read ({error}); expected a whole, undamaged image"
+            f"{told} that Pillow does not read ({reason}); expected a whole, undamaged image"
         ) from error
 
 

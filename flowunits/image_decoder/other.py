@@ -5,6 +5,12 @@ __all__ = ["advise_other"]
 # The beginning of a file -> its kind, and the way to read it.
 _KINDS = (
     (
+        (b"data:",),
+        "a data URL",
+        "send the file itself to /v2/models/NAME/generate, or the text behind the comma as "
+        'base64: {"b64": "..."} to :predict, or through the unit base64_decoder',
+    ),
+    (
         (b"/9j/", b"iVBORw0KGgo", b"R0lGOD", b"UklGR"),
         "base64 text",
         'send the file itself to /v2/models/NAME/generate, or {"b64": "..."} to :predict, or use '
@@ -17,7 +23,8 @@ _KINDS = (
     ((b"DDS ",), "a DDS texture", "ImageMagick converts it: magick FILE FILE.png"),
     ((b"icns",), "an icon of macOS", "Pillow converts it to PNG"),
     ((b"\x01\xda",), "an SGI image", "ImageMagick converts it: magick FILE FILE.png"),
-    ((b"v/1\x01", b"#?RADIANCE", b"#?RGBE"), "HDR with floats", "cv2.imread reads it in a unit"),
+    ((b"v/1\x01",), "OpenEXR", "the package OpenEXR reads it in a unit of your own"),
+    ((b"#?RADIANCE", b"#?RGBE"), "HDR with floats", "cv2.imread reads it in a unit"),
     ((b"SIMPLE  =",), "a FITS file", "astropy reads it in a unit of your own"),
     ((b"\x89HDF",), "an HDF5 file", "h5py reads it in a unit of your own"),
     ((b"\x93NUMPY",), "a NumPy file", "send the array itself, without image_decoder"),

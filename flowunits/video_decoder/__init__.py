@@ -42,14 +42,27 @@ class VideoDecoderOptions:
     )
     codec_threads: int = option(
         1,
-        help="The threads that decode one video; 0: one thread per processor. Several videos are "
-        "always decoded by several threads.",
+        help="The threads that decode one video; 0: one thread per processor. More than one need "
+        "strict=false, because decoders hide damage then. Each of them delays the frames by one "
+        "frame. Several videos are always decoded by several threads.",
         minimum=0,
         maximum=64,
     )
     max_pixels: int = option(
         40_000_000, help="The most pixels (width x height) of a frame.", minimum=1
     )
+
+    def __post_init__(self) -> None:
+        """Checks that a strict decoder has one thread.
+
+        Raises:
+            ValueError: ``strict`` with several threads.
+        """
+        if self.strict and self.codec_threads != 1:
+            raise ValueError(
+                f"codec_threads={self.codec_threads} needs strict=false; got strict=true. Decoders "
+                "with several threads hide damage"
+            )
 
 
 SPEC = FlowUnitSpec(

@@ -51,7 +51,8 @@ class Decoding:
             "duration": track.duration,
         }
         self._check_pixels(track.width, track.height)
-        self._check_pixels(*self._find_size(track.width, track.height))
+        if track.width and track.height:  # 0 if the container does not tell the size
+            self._check_pixels(*self._find_size(track.width, track.height))
         try:
             self._codec = track.create_decoder()
         except (av.error.FFmpegError, ValueError) as error:
@@ -60,6 +61,8 @@ class Decoding:
             ) from error
         self._codec.copy_opaque = True  # to find the packet of a frame
         self._codec.thread_count = options.codec_threads
+        if options.codec_threads != 1:  # most videos have a single slice a frame
+            self._codec.thread_type = "AUTO"
         if options.strict:
             self._codec.options = {"err_detect": _STRICT}
         if options.keyframes_only or options.references_only:
@@ -156,6 +159,7 @@ class Decoding:
 
     def _image(self, frame: Any) -> Image:
         width, height = self._find_size(frame.width, frame.height)
+        self._check_pixels(width, height)
         # The mean of the pixels that become one: half the time of a filter (benchmarks/videos.py).
         is_smaller = width < frame.width and height < frame.height
         converted = self._reformatter.reformat(

@@ -116,7 +116,10 @@ def _floats(data: Any, number: int, head: Head) -> Floats:
             else type(data).__name__
         )
         raise ValueError(f"tensor {number}: got {found}; expected a float32 array")
-    if not np.isfinite(data).all():
-        raise ValueError(f"tensor {number}: got numbers that are not finite; expected finite ones")
-    floats: Floats = data.astype(np.float32, copy=False)
+    with np.errstate(over="ignore"):  # larger numbers become infinite
+        floats: Floats = data.astype(np.float32, copy=False)
+    if not np.isfinite(floats).all():
+        raise ValueError(
+            f"tensor {number}: got numbers that are not finite in float32; expected finite ones"
+        )
     return floats

@@ -57,7 +57,7 @@ def read_boxes(
         scores, numbers = tensors[1].reshape(-1), tensors[2].reshape(-1)
         _check_shapes([boxes, scores, numbers], [4, None, None])
         return _read_found(options, boxes, scores, numbers, thresholds)
-    rows = _as_rows(tensors[0], boxes, len(thresholds))
+    rows = _as_rows(options, tensors[0], boxes)
     if rows is None:
         return _read_found(options, boxes[:, :4], boxes[:, 4], boxes[:, 5], thresholds)
     return _read_candidates(options, rows[:, :4], rows[:, 4:], thresholds)
@@ -116,17 +116,20 @@ def _without_batch(tensor: Floats) -> Floats:
     return tensor
 
 
-def _as_rows(tensor: Floats, table: Floats, classes: int) -> Floats | None:
+def _as_rows(options: YoloPostprocessOptions, tensor: Floats, table: Floats) -> Floats | None:
     """Returns candidates as (N, 4 + classes), or None for boxes with score and class, (N, 6).
 
     Networks return candidates as (4 + classes, N). With two classes (N, 6) is therefore taken for
-    boxes with score and class.
+    boxes with score and class. RT-DETR alone returns candidates as (N, 4 + classes).
     """
+    classes = options.classes
     values = 4 + classes
+    is_found = table.ndim == 2 and table.shape[1] == 6
+    # This shape comes first: a suppression may leave as many boxes as a candidate has numbers.
+    if is_found and not (classes == 2 and options.head == "rtdetr"):
+        return None
     if table.ndim == 2 and table.shape[0] == values:
         return table.T
-    if table.ndim == 2 and table.shape[1] == 6:
-        return None
     if table.ndim == 2 and table.shape[1] == values:
         return table
     is_raw = values + 1 in table.shape

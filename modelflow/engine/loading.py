@@ -19,7 +19,14 @@ import numpy.typing as npt
 
 from modelflow.device import Device
 from modelflow.engine.batching import CallSizes
-from modelflow.engine.engine import Arrays, Engine, LoadedModel, LoadRequest, unit_error
+from modelflow.engine.engine import (
+    Arrays,
+    Engine,
+    LoadedModel,
+    LoadRequest,
+    one_sentence,
+    unit_error,
+)
 from modelflow.engine.lookup import choose_versions, weight_files
 from modelflow.engine.model_file import ModelFile, missing_model
 from modelflow.engine.options import InferenceOptions
@@ -220,10 +227,15 @@ class Loading:
         if servable.axes is None and requests:
             with servable.memory.running(model.memory):
                 servable.find_axes({name: rows[0, ...] for name, rows in requests[0].items()})
-        if options.warmup == "recorded":
-            servable.run(requests)
-        if options.warmup != "none" and requests:
-            servable.run(in_sizes(requests[0], servable.sizes.all()))
+        try:
+            if options.warmup == "recorded":
+                servable.run(requests)
+            if options.warmup != "none" and requests:
+                servable.run(in_sizes(requests[0], servable.sizes.all()))
+        except ValueError as error:  # as a `PythonModel` refuses a row
+            what = "recorded requests" if options.warmup == "recorded" else "zeros"
+            text = f"the model refuses the {what} of its warm-up: {one_sentence(str(error))}"
+            raise unit_error(self.name, f"{text}; accept them, or set warmup=none") from error
 
     def _check_types(self, model: LoadedModel) -> None:
         if model.inputs and not self.model_file.inputs:

@@ -5,8 +5,10 @@ In files and file names ``@NAME@`` stands for the name of the new unit, graph or
 treat a template as Python.
 """
 
+import importlib.util
 import keyword
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -96,6 +98,11 @@ def write_template(what: str, template: str, name: str, folder: Path) -> list[Pa
             f"name: got {name!r}; expected lower-case letters, digits and '_', beginning with a "
             "letter, 64 at most, and no word of Python's own"
         )
+    if what == "model" and is_module(name):
+        raise ConfigError(
+            f"name: got {name!r}, the name of a module; expected another, such as model_{name}, "
+            f"because a file {name}.py would hide the module"
+        )
     place = folder if what == "graph" else folder / name
     texts = {place / path: text for path, text in read_template(what, template, name).items()}
     for path in texts:
@@ -111,6 +118,14 @@ def write_template(what: str, template: str, name: str, folder: Path) -> list[Pa
             raise ConfigError(f"{path}: cannot be written: {error.strerror or error}") from error
         written.append(path)
     return written
+
+
+def is_module(name: str) -> bool:
+    """Tells whether Python or an installed package has a module of a name."""
+    if name in sys.stdlib_module_names:
+        return True
+    spec = importlib.util.find_spec(name)
+    return spec is not None and spec.origin is not None  # None: any folder of that name
 
 
 def _walk(folder: Traversable, path: PurePath) -> Iterator[tuple[PurePath, Traversable]]:

@@ -87,6 +87,14 @@ def test_a_file_of_another_library_leads_to_a_class_for_it(tmp_path, name):
         engine_for(path)
 
 
+@pytest.mark.parametrize("name", ["numpy", "class", "string"])
+def test_the_command_for_a_class_names_no_module_and_no_word_of_python(tmp_path, name):
+    path = tmp_path / f"{name}.npz"
+    path.touch()
+    with pytest.raises(EngineError, match=f"modelflow new model model_{name} --for python$"):
+        engine_for(path)
+
+
 @pytest.mark.parametrize(
     ("architecture", "template"),
     [("BertModel", "embedding"), ("ViTForImageClassification", "image")],
@@ -123,6 +131,11 @@ def test_files_of_weights_belong_to_their_model(tmp_path, model, weights, others
     for name in others:
         (tmp_path / name).write_bytes(b"x")
     assert [path.name for path in lookup.weight_files(tmp_path / model)] == weights
+
+
+def test_another_config_beside_models_is_no_model_of_transformers(tmp_path):
+    (tmp_path / "config.json").write_text('{"owner": "me"}')
+    ServeConfig(repositories=[tmp_path]).check()
 
 
 def test_missing_file_points_to_the_readme_beside_it(tmp_path):

@@ -77,6 +77,22 @@ def test_it_is_warmed_up_in_each_batch_size(path):
         assert Affine.batches == [1, 4]
 
 
+def refuse_zeros(x):
+    if not x.any():
+        raise ValueError("nothing but zeros")
+    return x
+
+
+def test_a_model_that_refuses_the_zeros_of_its_warm_up_says_so(path, monkeypatch):
+    monkeypatch.setattr(f"{__name__}.Returned", returning(refuse_zeros), raising=False)
+    with pytest.raises(FlowFailed) as failed, modelflow.Model(path, engine=f"{HERE}Returned"):
+        pass
+    message = "refuses the zeros of its warm-up: nothing but zeros; accept them, or set warmup=none"
+    assert message in str(failed.value.exceptions)
+    with modelflow.Model(path, engine=f"{HERE}Returned", warmup="none") as model:
+        assert model.infer([np.ones(2, np.float32)])[0].data.tolist() == [1, 1]
+
+
 def test_a_bad_row_fails_alone(path):
     rows = [np.float32([number, 1]) for number in (1, -1, 99, 2)]
     with model_of(path, batch_size=4, batch_timeout_ms=1000) as model:
@@ -200,6 +216,11 @@ RESULTS = {
     "a number that is no whole one": ([1.5, 2.5], port("y", "int64", "()"), "expected int64"),
     "nothing": (None, None, "got NoneType"),
     "no text": ([1, 2], port("y", "string", "()"), r"got a list of 2 \(int\); expected string"),
+    "a number among text": (["a", 1], port("y", "string", "()"), r"got a list of 2 \(int, str\)"),
+    "ragged text": ([["a"], ["b", "c"]], port("y", "string"), r"got a list of 2 \(list\)"),
+    "too large for int8": ([300, 1], port("y", "int8", "()"), "expected int8"),
+    "too large for int64": ([2**63, 1], port("y", "int64", "()"), "expected int64"),
+    "too large for float16": ([1e30, 1.0], port("y", "float16", "()"), "expected float16"),
     "another output": ({"z": [1, 2]}, None, r"got the outputs \['z'\].*outputs \['y'\]"),
     "one of two": ([1, 2], port("y", "int64") + port("z", "int64"), r"expected \{output: rows\}"),
 }
@@ -222,6 +243,10 @@ def test_a_wrong_result_is_an_error_that_says_what_is_expected(path, monkeypatch
         ([[1, 2], [3, 4]], None, np.float32([[1, 2], [3, 4]])),
         (np.array(["a", "bc"]), port("y", "string", "()"), np.array(["a", "bc"], object)),
         ({"y": [1, 2]}, port("y", "uint8"), np.uint8([1, 2])),
+        ([b"a\0", "\xe9\0"], port("y", "string", "()"), np.array([b"a\0", "\xe9\0"], object)),
+        ([np.str_("a"), "b"], port("y", "string", "()"), np.array(["a", "b"], object)),
+        ([-128, 127], port("y", "int8"), np.int8([-128, 127])),
+        ([float("inf"), 0.1], port("y", "float32"), np.float32([np.inf, 0.1])),
         ([True, False], port("y", "bool"), np.array([True, False])),
     ],
 )
@@ -246,6 +271,10 @@ class NoPorts(Affine):
     outputs = ()
 
 
+class TwoPorts(Affine):
+    inputs = port("x") + port("x")
+
+
 class OddPort(Affine):
     inputs = port("x", "float33", "(2,)")
 
@@ -267,6 +296,7 @@ class NoTuple(Affine):
         (f"{HERE}NoPredict", "the class lacks load, predict"),
         (f"{HERE}NoPorts", r"NoPorts\.outputs: got \(\); expected a tuple of ports"),
         (f"{HERE}NoTuple", r"NoTuple\.inputs: got Port\(.*expected a tuple of ports"),
+        (f"{HERE}TwoPorts", r"TwoPorts\.inputs: got two ports 'x'; expected different names"),
         (f"{HERE}OddPort", r"OddPort\.inputs: port 'x': got dtype='float33'; expected a type"),
         (f"{HERE}OddShape", r"OddShape\.inputs: port 'x': got shape='four numbers'; expected the"),
     ],

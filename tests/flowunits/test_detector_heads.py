@@ -109,6 +109,30 @@ def test_with_two_classes_candidates_are_on_the_last_axis():
     assert "got the class 0." in message
 
 
+def test_rtdetr_of_two_classes_has_candidates_in_rows():
+    boxes, scores = corners(), RNG.random((COUNT, 2)).astype(np.float32)
+    rows = np.hstack([written(boxes, "cxcywh", "fractions"), scores])
+    for tensor in (rows[None], rows.T[None]):
+        found = yolo(tensor, head="rtdetr", classes=2)
+        assert not found.has_error(), found.get_error_msg()
+        check_boxes(found.data, expected_boxes(boxes, scores, is_suppressed=True))
+
+
+@pytest.mark.parametrize("classes", [1, 2, 3, 80])
+def test_a_suppression_may_leave_as_many_boxes_as_a_candidate_has_numbers(classes):
+    boxes = corners(4 + classes)
+    scores = np.linspace(0.9, 0.5, len(boxes), dtype=np.float32)
+    rows = np.column_stack([written(boxes, "xyxy", "fractions"), scores, 0 * scores])
+    found = yolo(rows[None], head="v8", classes=classes, boxes_in="fractions")
+    assert not found.has_error(), found.get_error_msg()
+    check_boxes(found.data, expected_boxes(boxes, scores[:, None], is_suppressed=True))
+
+
+def test_numbers_too_large_for_float32_are_refused():
+    message = yolo(np.array([[1e300, 9, 4, 4, 0.9, 0, 0]]), head="v8").get_error_msg()
+    assert "tensor 1: got numbers that are not finite in float32" in message
+
+
 def test_boxes_without_area_are_left_out():
     rows = np.float32([[9, 9, 4, -4, 0.9, 0, 0], [9, 9, 0, 4, 0.8, 0, 0], [9, 9, 4, 4, 0.7, 0, 0]])
     check_boxes(yolo(rows, head="v8").data, [Box(7, 7, 4, 4, 0.7, 0)])

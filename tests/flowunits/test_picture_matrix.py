@@ -85,12 +85,22 @@ ADVICE = re.compile(r"; (convert other formats first, for example by |this is .*
         (b"PK\3\4" + bytes(40), "this is an archive; unpack it first"),
         (b"\x93NUMPY\1\0", "this is a NumPy file; send the array itself"),
         (b"iVBORw0KGgoAAAANSUhEUg", "this is base64 text; send the file itself"),
+        (b"data:image/png;base64,iVBORw0KGgo", "this is a data URL; send the file itself"),
+        (b"v/1\1" + bytes(40), "this is OpenEXR; the package OpenEXR reads it"),
+        (b"#?RADIANCE\n", "this is HDR with floats; cv2.imread reads it"),
         (b"P3\n1 1\n255\n0 0 0\n", "this is PNM as text; ImageMagick converts it"),
         (b"?" * 40, "; convert other formats first, for example by ImageMagick"),
     ],
 )
 def test_a_file_of_another_kind_is_named_with_what_reads_it(data, expected):
     assert expected in decode(data).get_error_msg()
+
+
+def test_the_message_about_a_cut_off_file_is_the_same_each_time(tmp_path):
+    cut = written(("pillow", "AVIF", "", "RGB"), tmp_path)[:32]
+    one, two = (decode(cut).get_error_msg() for _ in range(2))
+    assert one == two
+    assert "a avif image in 32 bytes that Pillow does not read (cannot identify image file)" in one
 
 
 @pytest.mark.parametrize("major", ["avif", "mif1"])

@@ -130,6 +130,14 @@ def test_what_cannot_be_served_says_what_could(folder, path, text):
         ServeConfig({"m": folder / path}).check()
 
 
+def test_a_name_near_that_of_a_ready_graph_is_told_with_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=r"folder; did you mean 'detect_classify'\?; expected"):
+        ServeConfig({"m": Path("detect_clasify")}).check()
+    with pytest.raises(ConfigError, match="folder; expected a graph file"):
+        ServeConfig({"m": tmp_path / "detect_clasify"}).check()
+
+
 def test_a_folder_of_models_that_is_not_there_says_so(tmp_path):
     with pytest.raises(ConfigError, match="gone: there is no such folder"):
         ServeConfig(repositories=[tmp_path / "gone"]).read()

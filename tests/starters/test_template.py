@@ -102,6 +102,19 @@ def test_a_bad_name_is_refused(name, tmp_path):
         write_template("unit", "normal", name, tmp_path)
 
 
+@pytest.mark.parametrize("name", ["numpy", "string"])
+def test_a_model_that_would_hide_a_module_is_refused(name, tmp_path):
+    with pytest.raises(ConfigError, match=f"'{name}', the name of a module; .*as model_{name},"):
+        write_template("model", "python", name, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_beside_the_model_is_no_module(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "my_model").mkdir()
+    assert write_template("model", "python", "my_model", tmp_path)
+
+
 def test_a_template_that_there_is_not_is_named_with_the_nearest(tmp_path):
     with pytest.raises(ConfigError, match=r"'vidoe'; did you mean 'video'.*of empty"):
         write_template("graph", "vidoe", "my_graph", tmp_path)

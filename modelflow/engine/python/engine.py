@@ -197,25 +197,35 @@ class _LoadedPythonModel(LoadedModel):
 
 def _as_text(value: Any) -> npt.NDArray[Any] | None:
     """Returns texts as an array of ``str`` or ``bytes``, or None for other values."""
-    array = np.asarray(value)
-    array = array.astype(object) if array.dtype.kind in "SUT" or not array.size else array
-    is_text = array.dtype == object and all(isinstance(one, str | bytes) for one in array.flat)
-    return array if is_text else None
+    try:
+        # An array of NumPy's texts would cut zeros at the ends, make text of numbers, and give each
+        # element the memory of the longest.
+        array = np.asarray(value, dtype=object)
+    except ValueError:  # rows of different shapes
+        return None
+    if not all(isinstance(one, str | bytes) for one in array.flat):
+        return None
+    if any(isinstance(one, np.generic) for one in array.flat):
+        items = [one.item() if isinstance(one, np.generic) else one for one in array.flat]
+        array = np.array(items, dtype=object).reshape(array.shape)
+    return array
 
 
 def _as_numbers(value: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any] | None:
-    """Returns numbers as an array; Python's own numbers get the type of the port."""
+    """Returns numbers as an array; Python's own numbers get the type of the port if they fit."""
     try:
         array = np.asarray(value)
     except ValueError:  # rows of different lengths
         return None
     if not isinstance(value, list | tuple):
         return array
-    if np.can_cast(array.dtype, dtype, "same_kind"):
-        return array.astype(dtype)
     is_whole = array.dtype.kind in "iu" and dtype.kind in "iu"
-    converted = array.astype(dtype) if is_whole else array
-    return converted if np.array_equal(converted, array) else array
+    if not is_whole and not np.can_cast(array.dtype, dtype, "same_kind"):
+        return array
+    with np.errstate(over="ignore"):  # larger numbers become infinite
+        converted = array.astype(dtype)
+    is_lost = converted != array if is_whole else np.isinf(converted) & ~np.isinf(array)
+    return array if is_lost.any() else converted
 
 
 def _describe(value: Any) -> str:

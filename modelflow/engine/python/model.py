@@ -81,12 +81,17 @@ def read_ports(model: type[PythonModel], side: Literal["inputs", "outputs"]) -> 
     """Returns the ports of a class as `TensorSpec` values, with the batch as axis 0.
 
     Raises:
-        EngineError: The class declares no port, or a port without a type or with another shape.
+        EngineError: The class declares no port, two of one name, or a port without a type or with
+            another shape.
     """
     ports = getattr(model, side)
     where = f"{model.__module__}:{model.__qualname__}.{side}"
     if not isinstance(ports, list | tuple) or not ports or not _are_ports(ports):
         raise EngineError(f"{where}: got {ports!r}; expected a tuple of ports: {_EXAMPLE}")
+    names = [port.name for port in ports]
+    for name in names:
+        if names.count(name) > 1:
+            raise EngineError(f"{where}: got two ports {name!r}; expected different names")
     return [_read_port(where, port) for port in ports]
 
 

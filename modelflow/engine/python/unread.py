@@ -1,7 +1,10 @@
 """Names the kinds of files that no engine reads, and the command that writes a class for them."""
 
+import keyword
 import re
 from pathlib import Path
+
+from modelflow.starters.template import is_module
 
 # Ending, beginning of the file -> the kind, and the template of ``modelflow new model --for``.
 _KINDS = (
@@ -23,9 +26,10 @@ _IMAGES = re.compile(r'"\w+For\w*Image\w*"')
 def find_kind(path: Path) -> tuple[str, str] | None:
     """Returns the kind of an existing model and the template of its class, or None if unknown."""
     config = path / "config.json"
-    if config.is_file():
-        is_of_images = _IMAGES.search(config.read_text(errors="replace"))
-        return "a model of Transformers", f"transformers-{'image' if is_of_images else 'embedding'}"
+    text = config.read_text(errors="replace") if config.is_file() else ""
+    if '"architectures"' in text or '"model_type"' in text:
+        template = "image" if _IMAGES.search(text) else "embedding"
+        return "a model of Transformers", f"transformers-{template}"
     if not path.is_file():
         return None
     with path.open("rb") as file:
@@ -51,5 +55,6 @@ def describe_unread(path: Path) -> str:
 def name_command(path: Path, template: str) -> str:
     """Returns the command that writes a class for a model, named after the model's file."""
     name = re.sub(r"\W", "_", path.resolve().stem.lower(), flags=re.ASCII)
-    name = name if re.match("[a-z]", name) else f"model_{name}"
+    if not re.match("[a-z]", name) or keyword.iskeyword(name) or is_module(name):
+        name = f"model_{name}"
     return f"modelflow new model {name[:64]} --for {template}"

@@ -6,6 +6,8 @@ belongs to its array: `modelflow.pixels` says when a result inherits the format.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -51,8 +53,9 @@ def _inherit_usual(buffer: Buffer, source: Buffer, theirs: Mapping[str, Any]) ->
     """
     if not _is_format_alone(theirs):
         return False
-    if buffer._meta:
-        return _is_image(buffer)
+    own = buffer._meta
+    if own:
+        return _is_image(buffer) and not any(map(is_, own.values(), repeat(None)))
     data, image = buffer.data, source.data
     if type(data) is not np.ndarray or data is image:
         return False

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from modelflow.archive.suffix import is_archive_file
 from modelflow.config.flow_config import FlowConfig
 from modelflow.config.override import Environment
-from modelflow.config.read import read_config
+from modelflow.config.read import list_named_graphs, read_config, ready_graphs
 from modelflow.engine.lookup import engine_names, find_engine, find_versions
 from modelflow.engine.python.unread import describe_unread
 from modelflow.errors import ConfigError, did_you_mean
@@ -272,7 +272,8 @@ def _files(path: Path) -> Iterator[tuple[str, int, int]]:
 def _absent(path: Path) -> str:
     if not path.exists():
         beside = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
-        near = did_you_mean(path.name, beside)
+        ready = list_named_graphs(ready_graphs()) if path.name == str(path) else ()
+        near = did_you_mean(path.name, (*beside, *ready))
         return f"{path}: there is no such file or folder{near}; expected a graph file or a model"
     what = "a folder without anything to serve" if path.is_dir() else "neither a graph nor a model"
     expected = "a graph file, a model, or a folder with versions (1/ 2/ ...)"

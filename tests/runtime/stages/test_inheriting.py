@@ -33,6 +33,9 @@ def test_a_key_set_to_none_is_removed():
     image = Buffer(PIXELS, {"pix_fmt": "rgb", "layout": "hwc", "place": 1})
     assert result(Buffer([], {"place": None, "x": 1}), image).meta == {"x": 1}
     assert result(Buffer(2, {"place": None})).meta == {}
+    plain = Buffer(PIXELS, {"pix_fmt": "rgb", "layout": "hwc"})
+    own = {"pix_fmt": "bgr", "layout": "hwc", "place": None}
+    assert result(Buffer(PIXELS, own), plain).meta == {"pix_fmt": "bgr", "layout": "hwc"}
 
 
 def test_what_the_result_has_not_comes_from_the_first_input_that_has_it():
