@@ -78,15 +78,8 @@ class Expand:
         place = {"stream": stream[0], "position": stream[1], "is_late": is_late}
         if bad is not None:
             return replace(bad, **place)
-        meta = origins[stream]
-        if rows:
-            meta = {k: v for k, v in agreed([row.meta for row in rows]).items() if k in meta}
-        return Row(value=collapsed([row.value for row in rows]), meta=meta, **place)
-
-
-def agreed(metas):
-    first = metas[0]
-    return {key: first[key] for key in first if all(m.get(key) == first[key] for m in metas)}
+        value = collapsed([row.value for row in rows])
+        return Row(value=value, meta=origins[stream], **place)
 
 
 def arrived(node, row):

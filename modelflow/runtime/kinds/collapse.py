@@ -16,7 +16,7 @@ from modelflow.runtime.orders.fifo import Fifo
 from modelflow.runtime.orders.order import InboxPolicy, Order
 from modelflow.runtime.session.segment import Columns, Segment, Stream
 from modelflow.runtime.session.session import Session
-from modelflow.runtime.stages.inheriting import inherit, inherit_agreed
+from modelflow.runtime.stages.inheriting import inherit, inherit_whole
 from modelflow.runtime.stages.kind import RunningKind
 
 
@@ -29,8 +29,8 @@ class Parts(list[Buffer]):
 class CollapseCall(RowCall):
     """The call of a collapse, where an input cell is the list of the stream's buffers.
 
-    The result has the meta of the row that was expanded, as far as all buffers of the stream agree
-    on them. A stream with errors becomes its first error.
+    The result has the meta of the row that was expanded. A stream with errors becomes its first
+    error.
     """
 
     def _first_error(self, cells: Sequence[Any]) -> Buffer | None:
@@ -57,7 +57,7 @@ class CollapseCall(RowCall):
         if self._inherits_meta:
             for buffer in given:
                 if any(sources):
-                    inherit_agreed(buffer, sources, self._origin)
+                    inherit_whole(buffer, sources, self._origin)
                 else:
                     inherit(buffer, self._origin)
         # A sink emits nothing; an empty buffer stands for the finished stream.

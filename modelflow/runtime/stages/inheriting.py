@@ -75,26 +75,23 @@ def _is_format_alone(meta: Mapping[str, Any]) -> bool:
     return is_packed and type(layout) is str and len(meta) == 2
 
 
-def inherit_agreed(
+def inherit_whole(
     buffer: Buffer, columns: Sequence[Sequence[Buffer]], origin: Sequence[Buffer]
 ) -> None:
-    """Copies to a result of whole streams the meta on which all buffers of a stream agree.
+    """Copies to a result of whole streams the meta of the buffers that were expanded.
 
-    Meta that began inside the stream stay with its buffers. The score of an object is not the score
-    of its picture. The result gets the image format of the buffers if all
-    have the same format.
+    Meta of the stream's own buffers stay with them. The score of an object is not the score of its
+    picture. The result gets the image format of the stream's buffers if all have the same format.
 
     Args:
         buffer: The result.
         columns: The buffers of the stream, a column for each input.
-        origin: The buffers that were expanded into the stream. Empty if they are unknown.
+        origin: The buffers that were expanded into the stream. If they are unknown, the result gets
+            the meta on which all buffers of the stream agree.
     """
     parts = [part for column in columns for part in column]
-    agreed = list(map(_intersect, columns))
-    if origin:
-        known = {key for source in origin for key in source._meta or ()}
-        agreed = [{k: v for k, v in meta.items() if k in known} for meta in agreed]
-    _merge(buffer, agreed, parts)
+    metas = map(_of_item, origin) if origin else map(_intersect, columns)
+    _merge(buffer, metas, parts)
 
 
 class StreamInputs:
@@ -186,7 +183,7 @@ def _of_item(source: Buffer) -> Mapping[str, Any]:
     return {key: value for key, value in source.meta.items() if key not in _OF_IMAGES}
 
 
-def _intersect(parts: Sequence[Buffer]) -> dict[str, Any]:
+def _intersect(parts: Sequence[Buffer]) -> Mapping[str, Any]:
     if not parts:
         return {}
     agreed = dict(_of_item(parts[0]))

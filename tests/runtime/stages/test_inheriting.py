@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from modelflow.buffer import Buffer
-from modelflow.runtime.stages.inheriting import StreamInputs, inherit, inherit_agreed, strip_data
+from modelflow.runtime.stages.inheriting import StreamInputs, inherit, inherit_whole, strip_data
 
 PIXELS = np.zeros((6, 8, 3), np.uint8)
 
@@ -15,7 +15,7 @@ def result(data, *sources, of=inherit):
 
 def agreed(buffer, columns):
     """Inherits from parts of a row with all their keys."""
-    inherit_agreed(buffer, columns, ())
+    inherit_whole(buffer, columns, ())
 
 
 def test_meta_that_began_inside_a_stream_do_not_leave_the_stream():
@@ -23,8 +23,8 @@ def test_meta_that_began_inside_a_stream_do_not_leave_the_stream():
     for count in (1, 2):
         parts = [Buffer(n, {"path": "a", "side": "right", "score": 1}) for n in range(count)]
         found = Buffer(9)
-        inherit_agreed(found, [parts], origin)
-        assert found.meta == {"path": "a", "side": "right"}
+        inherit_whole(found, [parts], origin)
+        assert found.meta == {"path": "a", "side": "left"}
 
 
 def test_a_key_set_to_none_is_removed():
