@@ -28,12 +28,12 @@ def _map_back(buffer: Buffer) -> Buffer:
     return Buffer(found, {_KEY: None})
 
 
-def _span(start: float, length: float, scale: float, most: int) -> tuple[float, float]:
+def _span(start: float, length: float, scale: float, most: float) -> tuple[float, float]:
     """Returns the scaled start and end of a side of a box, clipped to 0..``most``."""
-    return max(start * scale, 0.0), min((start + length) * scale, float(most))
+    return max(start * scale, 0.0), min((start + length) * scale, most)
 
 
-def _read_place(meta: Any) -> tuple[float, float, float, float, int, int]:
+def _read_place(meta: Any) -> tuple[float, float, float, float, float, float]:
     """Returns the numbers of the meta.
 
     Raises:
@@ -44,9 +44,12 @@ def _read_place(meta: Any) -> tuple[float, float, float, float, int, int]:
             f"in_region: got boxes without the meta {_KEY!r}; expected boxes that a detector found "
             "in an image of letterbox, with no boxes_to_original between"
         )
-    numbers = list(meta) if isinstance(meta, tuple | list) else []
-    is_place = len(numbers) == 6 and all(isinstance(number, int | float) for number in numbers)
-    if not is_place or not all(0 < size < 1 << 31 for size in numbers[2:]):
+    try:
+        numbers = [float(number) for number in meta]
+    except (TypeError, ValueError):
+        numbers = []
+    is_place = len(numbers) == 6 and all(abs(number) < 1 << 31 for number in numbers)  # no NaN
+    if not is_place or not all(number > 0 for number in numbers[2:]):
         raise ValueError(
             f"in_region: got the meta {_KEY!r} {meta!r:.80}; expected the numbers x, y, w, h, "
             "width, height, with sizes above 0"

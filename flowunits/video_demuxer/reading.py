@@ -26,6 +26,10 @@ _MOV = "mov"
 _LIVE = ("rtsp", "rtsps", "rtmp", "rtmps", "rtp", "udp", "tcp", "srt")
 # A shorter end than the declared duration, by this many seconds or frames, is no rounding error.
 _SLACK_SECONDS, _SLACK_FRAMES = 0.5, 3
+# A live stream is joined anywhere. Packets before its first key frame cannot be decoded. A stream
+# without key frames for so many packets has none (intra refresh), and is passed on as it is.
+_MOST_BEFORE_KEY = 500
+_NOTHING = "the stream ended without a packet; is the camera on?"
 
 
 class Reading:
@@ -64,6 +68,7 @@ class Reading:
         self._is_live = buffer.get("url_type") == "stream" or scheme in _LIVE
         self._attempts = 0
         self._index = 0
+        self._before_key = 0
         self._shown = 0
         self._read = 0
         self._reached = 0
@@ -126,6 +131,10 @@ class Reading:
         if self._read <= self._reached:
             return False  # emitted before the interruption
         self._reached = 0 if self._is_live else self._read
+        if self._before_key and not packet.is_keyframe:
+            self._before_key -= 1
+            return False
+        self._before_key = 0
         return packet.is_keyframe or not self._options.key_frame_only
 
     def _ended(self, values: list[Buffer | Exception]) -> float:
@@ -135,6 +144,8 @@ class Reading:
         if self._is_live and self._is_retrying:
             return self._again(values, None)
         self.close()
+        if self._is_live and not self._index:
+            values.append(self._error(ValueError(_NOTHING)))
         return 0.0
 
     def _failed(self, values: list[Buffer | Exception], error: Exception) -> float:
@@ -157,6 +168,8 @@ class Reading:
         self._release()
         if 0 <= self._limit <= self._attempts:
             self.is_over = True
+            if error is None and not self._index:
+                error = ValueError(_NOTHING)
             if error is not None:
                 values.append(self._error(error))
             return 0.0
@@ -189,6 +202,7 @@ class Reading:
             self._track = replace(track, opening=next(self._openings))
         self._declared = stream.frames if is_mov else 0  # AVI counts only shown frames, and wrongly
         self._read = 0
+        self._before_key = _MOST_BEFORE_KEY if self._is_live else 0
         self._packets = container.demux()
 
     def _open_container(self) -> Any:

@@ -87,9 +87,9 @@ def _read_found(
     numbers: Floats,
     thresholds: Floats,
 ) -> Candidates:
-    """Reads boxes with one score and one class each. Rows of the score 0 fill a tensor up."""
-    _check_scores(scores, "connect boxes, scores and classes in this order")
-    likely = np.flatnonzero(scores >= thresholds.min())
+    """Reads boxes with one score and one class each. Rows of the score 0 or -1 fill a tensor up."""
+    _check_scores(np.maximum(scores, 0), "connect boxes, scores and classes in this order")
+    likely = np.flatnonzero((scores >= thresholds.min()) & (scores > 0))
     classes = numbers[likely].astype(np.intp) - options.first_class
     wrong = (classes < 0) | (classes >= len(thresholds)) | (numbers[likely] % 1 != 0)
     if wrong.any():
@@ -119,14 +119,15 @@ def _without_batch(tensor: Floats) -> Floats:
 def _as_rows(options: YoloPostprocessOptions, tensor: Floats, table: Floats) -> Floats | None:
     """Returns candidates as (N, 4 + classes), or None for boxes with score and class, (N, 6).
 
-    Networks return candidates as (4 + classes, N). With two classes (N, 6) is therefore taken for
-    boxes with score and class. RT-DETR alone returns candidates as (N, 4 + classes).
+    Networks return candidates as (4 + classes, N), so with two classes (N, 6) is a tensor of boxes
+    with score and class. RT-DETR also returns candidates as (N, 4 + classes). Its two scores are
+    never all whole, as the numbers of classes are.
     """
     classes = options.classes
     values = 4 + classes
     is_found = table.ndim == 2 and table.shape[1] == 6
     # This shape comes first: a suppression may leave as many boxes as a candidate has numbers.
-    if is_found and not (classes == 2 and options.head == "rtdetr"):
+    if is_found and not (classes == 2 and options.head == "rtdetr" and (table[:, 5] % 1).any()):
         return None
     if table.ndim == 2 and table.shape[0] == values:
         return table.T

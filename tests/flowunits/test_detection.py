@@ -99,7 +99,7 @@ def test_boxes_are_the_inverse_of_the_place_and_clipped():
         Box(500, 500, 500, 20, 0.5),
     ]
     assert map_back([], place).data == []
-    assert map_back(np.array([[10, 20, 1, 1]]), list(place)).data == [Box(0, 0, 10, 20)]
+    assert map_back(np.array([[10, 20, 1, 1]]), np.array(place)).data == [Box(0, 0, 10, 20)]
 
 
 @pytest.mark.parametrize(
@@ -109,6 +109,7 @@ def test_boxes_are_the_inverse_of_the_place_and_clipped():
         ("text", "got the meta 'letterbox' 'text'; expected the numbers x, y, w, h, width, height"),
         ((0, 0, 0, 5, 5, 5), "with sizes above 0"),
         ((0, 0, 1, 5, float("nan"), 5), "with sizes above 0"),
+        ((float("nan"), 0, 1, 5, 5, 5), "expected the numbers"),
         ((0, 0, 1, 5), "expected the numbers"),
     ],
 )

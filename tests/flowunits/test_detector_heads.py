@@ -109,15 +109,6 @@ def test_with_two_classes_candidates_are_on_the_last_axis():
     assert "got the class 0." in message
 
 
-def test_rtdetr_of_two_classes_has_candidates_in_rows():
-    boxes, scores = corners(), RNG.random((COUNT, 2)).astype(np.float32)
-    rows = np.hstack([written(boxes, "cxcywh", "fractions"), scores])
-    for tensor in (rows[None], rows.T[None]):
-        found = yolo(tensor, head="rtdetr", classes=2)
-        assert not found.has_error(), found.get_error_msg()
-        check_boxes(found.data, expected_boxes(boxes, scores, is_suppressed=True))
-
-
 @pytest.mark.parametrize("classes", [1, 2, 3, 80])
 def test_a_suppression_may_leave_as_many_boxes_as_a_candidate_has_numbers(classes):
     boxes = corners(4 + classes)
@@ -131,6 +122,23 @@ def test_a_suppression_may_leave_as_many_boxes_as_a_candidate_has_numbers(classe
 def test_numbers_too_large_for_float32_are_refused():
     message = yolo(np.array([[1e300, 9, 4, 4, 0.9, 0, 0]]), head="v8").get_error_msg()
     assert "tensor 1: got numbers that are not finite in float32" in message
+
+
+def test_rtdetr_with_two_classes_is_read_in_both_forms():
+    boxes = corners()
+    rows = written(boxes, "cxcywh", "fractions")
+    scores = RNG.random((COUNT, 2)).astype(np.float32)
+    expected = expected_boxes(boxes, scores, is_suppressed=True)
+    found = np.column_stack([rows, scores.max(1), scores.argmax(1)]).astype(np.float32)
+    for tensor in (np.hstack([rows, scores]), found):
+        check_boxes(yolo(tensor[None], head="rtdetr", classes=2).data, expected)
+
+
+@pytest.mark.parametrize("threshold", ["0", "0.25"])
+def test_rows_that_fill_a_tensor_up_are_left_out(threshold):
+    rows = np.float32([[0, 0, 9, 9, 0.5, 2], [0, 0, 0, 0, 0, -1], [0, 0, 0, 0, -1, -1]])
+    found = yolo(rows, head="v26", conf_threshold=threshold).data
+    check_boxes(found, [Box(0, 0, 9, 9, 0.5, 2)])
 
 
 def test_boxes_without_area_are_left_out():

@@ -297,6 +297,26 @@ def test_a_camera_that_is_lost_is_opened_again_and_every_frame_that_came_is_kept
     assert counts == {"opened": 3, "reopened": 2, "failed": 2}
 
 
+def test_a_camera_that_is_joined_between_key_frames_gives_frames_from_the_next(tmp_path):
+    whole = write_video(tmp_path / "a.ts", 60, "mpeg2video").read_bytes()
+    late = whole[188 * (len(whole) // 188 // 4) :]  # begins inside a frame and a group of pictures
+    demux = ", retry_enable=true, retry_interval_ms=1, retry_count_limit=0"
+    with RtspServer([late]) as server:
+        frames, errors, _ = read(server.address, demux=demux)
+    assert not errors
+    assert 24 <= len(frames) < 59
+    for number, frame in zip(range(60 - 1 - len(frames), 59), frames, strict=True):
+        assert np.abs(frame.data.astype(int) - picture(number)).mean() < 8
+
+
+@pytest.mark.parametrize("demux", ["", ", retry_enable=true, retry_interval_ms=1"])
+def test_a_camera_that_sends_nothing_is_an_error(demux):
+    with RtspServer([b""]) as server:
+        frames, (error,), _ = read(server.address, demux=demux + ", retry_count_limit=1")
+    assert not frames
+    assert "video_demuxer: 'rtsp://" in str(error)
+
+
 def test_waiting_to_reconnect_ends_at_once_when_the_flow_is_stopped(stream_data):
     retry = {"retry_enable": True, "retry_interval_ms": 3_600_000}
     with Server(stream_data, refused=100) as server:
