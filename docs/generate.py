@@ -253,7 +253,8 @@ def _unit(spec: FlowUnitSpec) -> Iterator[str]:
     kind = "source" if spec.is_source else "sink" if spec.is_sink else str(spec.kind)
     aliases = f", also `{'`, `'.join(spec.aliases)}`" if spec.aliases else ""
     yield f"### `{spec.name}`{aliases}\n"
-    yield f"{spec.description} A {kind} unit, on {', '.join(spec.devices)}.\n"
+    article = "An" if kind.startswith("e") else "A"
+    yield f"{spec.description} {article} {kind} unit, on {', '.join(spec.devices)}.\n"
     for title, ports in (("Inputs", spec.inputs), ("Outputs", spec.outputs)):
         if ports:
             yield f"{title}:\n"

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from modelflow.buffer import Buffer
-from modelflow.config.flow_config import EdgeConfig, FlowConfig, NodeConfig, PortRef
+from modelflow.config.flow_config import NOWHERE, EdgeConfig, FlowConfig, NodeConfig, PortRef
 from modelflow.engine.inference import inference_spec
 from modelflow.engine.model_file import read_model_file
-from modelflow.errors import ConfigError, did_you_mean
+from modelflow.errors import ConfigError, Location, did_you_mean
 from modelflow.flow import Flow
 from modelflow.registry.folder import read_unit_folder
 from modelflow.unit.spec import FlowUnitSpec
@@ -259,5 +259,6 @@ def model_graph(
     ends += [NodeConfig(name, {"type": "output"}) for name in outputs]
     edges = [EdgeConfig(PortRef(name), PortRef(node, port)) for name, port in inputs.items()]
     edges += [EdgeConfig(PortRef(node, port), PortRef(name)) for name, port in outputs.items()]
-    nodes = (NodeConfig(node, attributes), *ends)
+    place = Location(str(spec.required_files[0])) if spec.required_files else NOWHERE
+    nodes = (NodeConfig(node, attributes, place), *ends)
     return FlowConfig(nodes, tuple(edges), flow={"name": spec.name})

@@ -128,6 +128,12 @@ def candidates(path: Path, folder: Path, examples: Examples) -> dict[str, modelf
     onnx = path if path.suffix == ".onnx" else convert_keras(path, folder / f"{path.stem}.onnx")
     how = {"batch_size": 8, "batch_timeout_ms": 2}
     found = {"fp32, onnx": modelflow.Model(onnx, **how)}
+    inputs = found["fp32, onnx"].inputs
+    if set(inputs) != set(examples):
+        raise SystemExit(
+            f"the examples have the arrays {sorted(examples)}; expected one for each input of the "
+            f"model: {sorted(inputs)}"
+        )
     quantised = quantise_onnx(onnx, folder / f"{path.stem}.int8.onnx", examples)
     found["int8, onnx"] = modelflow.Model(quantised, **how)
     if all(map(importlib.util.find_spec, ("openvino", "nncf"))):
@@ -158,6 +164,10 @@ def main() -> None:
     given = parser.parse_args()
     arrays = dict(np.load(given.examples))
     labels = arrays.pop("labels", None)
+    counts = {name: len(values) for name, values in arrays.items()}
+    counts |= {} if labels is None else {"labels": len(labels)}
+    if len(set(counts.values())) != 1 or min(counts.values()) < 2:
+        parser.error(f"got rows {counts}; expected at least 2, and as many in each array")
     middle = len(next(iter(arrays.values()))) // 2
     step = -(-middle // MOST_CALIBRATION)
     calibration = {name: values[:middle:step] for name, values in arrays.items()}

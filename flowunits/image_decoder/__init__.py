@@ -67,8 +67,9 @@ SPEC = FlowUnitSpec(
         Port(
             "in_encoded_image",
             "JPEG, PNG, WebP, BMP or TIFF. Pillow adds GIF, AVIF, JPEG 2000, ICO, PPM and QOI, and "
-            "the extra heif adds HEIF. The data is bytes, bytearray, memoryview, a uint8 array "
-            "(N,), a pathlib.Path, a file opened as 'rb', or a Pillow image",
+            "the extra heif adds HEIF. Only the first image of an animation or of several pages is "
+            "decoded, and 16 bits become 8. The data is bytes, bytearray, memoryview, a uint8 "
+            "array (N,), a pathlib.Path, a file opened as 'rb', or a Pillow image",
             device="cpu",
         ),
     ),

@@ -41,6 +41,11 @@ def open_image(data: memoryview, header: Header) -> Any:
         raise ValueError(f"{told}; {error}") from error
     try:
         return images.open(io.BytesIO(data), formats=_PLUGINS[header.format])
+    except images.UnidentifiedImageError as error:  # its text has only an address in memory
+        raise ValueError(
+            f"{told} that Pillow does not read either; expected a whole, undamaged image of 8 or "
+            "16 bits for each channel"
+        ) from error
     except (*UNREADABLE, images.DecompressionBombError) as error:
         reason = str(error).partition(" <_io")[0]  # without the address of the bytes
         raise ValueError(

@@ -39,9 +39,11 @@ def encoded_bytes(data: Any) -> memoryview:
     if is_array and data.ndim == 2 and 1 in data.shape:  # as OpenCV and other frameworks return it
         data = data.reshape(-1)
     if is_array and (data.dtype != np.uint8 or data.ndim != 1 or not data.flags.c_contiguous):
+        article = "an" if str(data.dtype).startswith(("i", "o")) else "a"
+        several = "; a tensor of images has the shape (n,)" if data.dtype.hasobject else ""
         raise ValueError(
-            f"image_decoder: got a {data.dtype} array of shape {data.shape}; "
-            "expected an encoded image as bytes or a uint8 array (N,)"
+            f"image_decoder: got {article} {data.dtype} array of shape {data.shape}; "
+            f"expected an encoded image as bytes or a uint8 array (N,){several}"
         )
     if isinstance(data, os.PathLike):
         data = _of_file(Path(data))

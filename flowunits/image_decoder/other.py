@@ -51,4 +51,7 @@ def advise_other(head: bytes) -> str:
     for beginnings, kind, advice in _KINDS:
         if head.startswith(beginnings) or text.startswith(beginnings):
             return f"this is {kind}; {advice}"
+    words = b" ".join(text.split())
+    if words and words.isascii() and words.decode().isprintable():
+        return "this is text; expected the bytes of an image file"
     return _OTHERWISE

@@ -17,11 +17,13 @@ class VideoDecoderOptions:
         0,
         help="The width of the frames, to which they are scaled while their colours are converted. "
         "0: in the ratio of image_height, or the video's own.",
+        aliases=("width",),
         minimum=0,
     )
     image_height: int = option(
         0,
         help="The height of the frames; 0: in the ratio of image_width, or the video's own.",
+        aliases=("height",),
         minimum=0,
     )
     every: int = option(

@@ -121,7 +121,13 @@ def find_engine(name: str, find_class: Callable[[], object] | None = None) -> En
     """
     if ":" in name:
         return PythonEngine(name, find_class)
-    return ENGINES.find(_ALIASES.get(name, name))
+    name = _ALIASES.get(name, name)
+    try:
+        return ENGINES.find(name)
+    except EngineError as error:
+        if name in engine_names():
+            raise
+        raise EngineError(f"{error}, or module:Class for a PythonModel") from None
 
 
 def engine_for(path: Path) -> str:

@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from modelflow.device import memory_of
 from modelflow.engine.batching import CallSizes
-from modelflow.engine.engine import LoadedModel
+from modelflow.engine.engine import LoadedModel, one_sentence
 from modelflow.engine.servable import Servable
 from modelflow.engine.staging import InputPort
-from modelflow.errors import EngineError
+from modelflow.errors import EngineError, ModelflowError, find_line
 from modelflow.wire.tensor import TensorSpec, has_shape
 
 Shape = tuple[int, ...]
@@ -99,6 +99,9 @@ def batch_times(
         shapes: The shape of one item of each input.
         sizes: The batch sizes. A model with a fixed batch is measured with its own size only.
         seconds: The time to measure each size, with at least three calls.
+
+    Raises:
+        EngineError: The model fails with zeros.
     """
     model, memory = servable.model, servable.memory
     zeros = _zeros(model, shapes)
@@ -108,7 +111,7 @@ def batch_times(
                 port.name: port.gather([zeros[port.name]] * size, size) for port in servable.ports
             }
             times: list[float] = []
-            _run(model, staged)
+            _try(model, staged, size)
             end = time.perf_counter() + seconds
             while len(times) < 3 or time.perf_counter() < end:
                 start = time.perf_counter()
@@ -119,6 +122,19 @@ def batch_times(
 
 def _zeros(model: LoadedModel, shapes: Mapping[str, Shape]) -> dict[str, npt.NDArray[Any]]:
     return {t.name: np.zeros(shapes[t.name], t.dtype) for t in model.inputs}
+
+
+def _try(model: LoadedModel, staged: Mapping[str, Any], size: int) -> None:
+    try:
+        _run(model, staged)
+    except ModelflowError:
+        raise
+    except Exception as error:
+        line = find_line(error)
+        raise EngineError(
+            f"a batch of {size} with zeros failed: {type(error).__name__}: "
+            f"{one_sentence(str(error))}{f' ({line})' if line else ''}"
+        ) from error
 
 
 def _run(model: LoadedModel, staged: Mapping[str, Any]) -> None:

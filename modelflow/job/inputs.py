@@ -176,6 +176,11 @@ def split_port(kind: str, text: str, ports: Sequence[str]) -> tuple[str, str]:
     if len(ports) == 1 and (not equals or (kind == "input" and Path(text).exists())):
         return ports[0], text
     near, names = did_you_mean(port, ports), ", ".join(ports) or "none"
+    if not equals and not near and len(ports) > 1:
+        raise ArgumentError(
+            f"--{kind} {text}: the graph has several {kind}s ({names}); name one, for example "
+            f"--{kind} {ports[0]}={text}"
+        )
     raise ArgumentError(
         f"--{kind} {text}: the graph has no {kind} {port!r}{near} ({kind}s: {names})"
     )

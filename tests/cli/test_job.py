@@ -90,6 +90,8 @@ def test_an_item_that_fails_on_two_outputs_is_one_error(modelflow_here, job):
     assert "\n60 items, 5 errors, " in done.stderr
     assert numbers(lines(job / "bad.jsonl")) == [3, 15, 27, 39, 51]
     assert sum('"error"' in line for line in done.stdout.splitlines()) == 10
+    unnamed = modelflow_here(*RUN[:4], "--output", "out/")
+    assert "several outputs (a, b); name one, for example --output a=out/" in unnamed.stderr
 
 
 def test_errors_go_into_a_file_with_what_is_known_of_their_items(modelflow_here, job):

@@ -103,3 +103,31 @@ def test_mistakes_are_named(modelflow_here, net, arguments, code, what):
     done = modelflow_here("model", *arguments)
     assert done.returncode == code
     assert what in done.stderr
+
+
+def test_a_class_that_fails_with_zeros_is_told_in_a_line(modelflow_here, folder):
+    (folder / "failing.py").write_text(
+        "import modelflow\n\n\n"
+        "class Net(modelflow.PythonModel):\n"
+        "    inputs = (modelflow.Port('x', 'x', dtype='float32', shape='(2,)'),)\n"
+        "    outputs = (modelflow.Port('y', 'y', dtype='float32', shape='()'),)\n\n"
+        "    def load(self, path, device):\n"
+        "        pass\n\n"
+        "    def predict(self, x):\n"
+        "        raise ValueError('got 2 features')\n"
+    )
+    (folder / "net.bin").write_bytes(b"0")
+    done = modelflow_here("model", "net.bin", "--engine", "failing:Net")
+    assert done.returncode == 1
+    assert "a batch of 1 with zeros failed: ValueError: got 2 features (failing.py:12)" in (
+        done.stderr
+    )
+    assert "Traceback" not in done.stderr
+
+
+def test_a_folder_in_the_place_of_the_module_is_named(modelflow_here, folder):
+    (folder / "a_folder").mkdir()
+    (folder / "net.bin").write_bytes(b"0")
+    done = modelflow_here("model", "net.bin", "--engine", "a_folder:Net")
+    assert done.returncode == 1
+    assert "a_folder is taken for 'a_folder', and has no 'Net'" in done.stderr

@@ -69,3 +69,18 @@ def test_it_makes_int8_models_with_nearly_all_answers(folder):
 def test_it_says_whether_a_model_pays(gain, agreement, words):
     verdict = runpy.run_path(str(PROGRAM), run_name="imported")["verdict"]
     assert verdict("int8", gain, agreement).startswith(words)
+
+
+def test_examples_that_do_not_fit_the_model_are_named(folder):
+    images = np.load(folder / "digits.npz")["image"]
+    np.savez(folder / "picture.npz", picture=images)
+    np.savez(folder / "one.npz", image=images[:1])
+    for file, expected in (
+        ("picture.npz", "the examples have the arrays ['picture']; expected one for each input"),
+        ("one.npz", "got rows {'image': 1}; expected at least 2"),
+    ):
+        command = [sys.executable, PROGRAM, "digits.keras", file]
+        done = programs.run([*map(str, command)], cwd=folder)
+        assert done.returncode != 0
+        assert expected in done.stderr
+        assert "Traceback" not in done.stderr

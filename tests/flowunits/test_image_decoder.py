@@ -311,6 +311,8 @@ def test_a_bomb_is_refused_by_its_header(photo, encode):
     ("data", "expected"),
     [
         (b"hello, this is text", "begin with b'hello, t'; expected JPEG, PNG, WebP, BMP or TIFF"),
+        (b"hello, this\nis text\n", "this is text; expected the bytes of an image file"),
+        (np.array([b"II"], object), "got an object array of shape (1,)"),
         ("text", "got str; expected an encoded image"),
         (None, "got NoneType; expected an encoded image"),
         (np.zeros((3, 4), np.uint8), "got a uint8 array of shape (3, 4)"),
@@ -320,6 +322,11 @@ def test_a_bomb_is_refused_by_its_header(photo, encode):
 )
 def test_what_is_no_image_is_named(data, expected):
     assert expected in error_of(data)
+
+
+def test_an_image_of_floats_is_named_without_an_address_in_memory():
+    data = cv2.imencode(".tiff", np.zeros((4, 4, 3), np.float32))[1].tobytes()
+    assert "8 or 16 bits for each channel" in error_of(data)
 
 
 def test_random_bytes_behind_each_magic_never_escape_as_another_error(encode, photo):

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option(
     "--engine",
-    help="tensorflow, onnx, torch, a plug-in's engine, or module:Class for a PythonModel. "
-    "Default: by the file's form.",
+    help="tensorflow, onnx, torch, openvino, a plug-in's engine, or module:Class for a "
+    "PythonModel. Default: by the file's form.",
 )
 @click.option("--signature", help="The signature of a SavedModel.")
 @declare_repeated("--input", "inputs", "NAME", "An input; repeatable.")

@@ -125,7 +125,10 @@ def get_class(module: ModuleType, name: str) -> Any:
     module_name, _, attribute = name.partition(":")
     if not hasattr(module, attribute):
         near = did_you_mean(attribute, vars(module))
-        raise EngineError(f"engine {name!r}: {module_name!r} has no {attribute!r}{near}")
+        what = repr(module_name)
+        if getattr(module, "__file__", None) is None and hasattr(module, "__path__"):
+            what = f"the folder {next(iter(module.__path__))} is taken for {module_name!r}, and"
+        raise EngineError(f"engine {name!r}: {what} has no {attribute!r}{near}")
     return getattr(module, attribute)
 
 
