@@ -28,7 +28,7 @@ class CardPort:
     """A drawn port.
 
     Attributes:
-        name: The port's name. "" if an edge names no port and the unit does not have exactly one.
+        name: The port's name. "" if an edge names no port and the unit has no port that it means.
         port: The unit's port. None if the unit is unknown or has no such port.
         is_used: Whether an edge ends at the port.
     """
@@ -128,11 +128,11 @@ def sketch_of(text: GraphText, registry: Registry) -> Sketch:
     for source, target in text.edges:
         first = cards[source.node]
         is_input = first.role == Role.INPUT
-        output = source.node if is_input else _resolve(first.outputs, source.port, first.spec)
+        output = source.node if is_input else _resolve(first.outputs, source.port)
         cards[source.node] = replace(first, outputs=_with(first.outputs, output))
         last = cards[target.node]
         is_output = last.role == Role.OUTPUT
-        into = target.node if is_output else _resolve(last.inputs, target.port, None)
+        into = target.node if is_output else _resolve(last.inputs, target.port)
         cards[target.node] = replace(last, inputs=_with(last.inputs, into))
         strands.append(EdgeLine(source, target, output, into))
     order = _in_order(cards, strands)
@@ -158,15 +158,17 @@ def _ports(ports: Iterable[Port]) -> tuple[CardPort, ...]:
     return tuple(CardPort(port.name, port) for port in ports)
 
 
-def _resolve(ports: Sequence[CardPort], written: str | None, spec: FlowUnitSpec | None) -> str:
-    """Returns the port that an end of an edge means, or "" if that is ambiguous."""
+def _resolve(ports: Sequence[CardPort], written: str | None) -> str:
+    """Returns the port that an end of an edge means, or "" if that is ambiguous.
+
+    An end without a name means the only port that is not optional; see `Node.main_port`.
+    """
     if written is not None:
         return written
-    known = [port for port in ports if port.port is not None]
-    if spec is not None:  # an unnamed output means the only output that is not optional
-        needed = [one for one in known if one.port is not None and not one.port.is_optional]
-        known = needed if len(needed) == 1 else known
-    return known[0].name if len(known) == 1 else ""
+    known = [one for one in ports if one.port is not None]
+    needed = [one for one in known if one.port is not None and not one.port.is_optional]
+    found = needed if len(needed) == 1 else known
+    return found[0].name if len(found) == 1 else ""
 
 
 def _with(ports: tuple[CardPort, ...], used: str) -> tuple[CardPort, ...]:
