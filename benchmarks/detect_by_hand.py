@@ -127,11 +127,13 @@ def _crop(image: Any, box: tuple[float, ...]) -> Any:
     top, bottom = (
         round(min(max(edge, 0), height)) for edge in (y - MARGIN * h, y + h + MARGIN * h)
     )
-    return image[top:bottom, left:right] if right > left and bottom > top else None
+    if right <= left or bottom <= top:
+        return None
+    return cv2.resize(image[top:bottom, left:right], (CROP, CROP))
 
 
 def _small(crop: Any) -> Any:
-    gray = cv2.cvtColor(cv2.resize(crop, (CROP, CROP)), cv2.COLOR_BGR2GRAY)
+    gray = cv2.cvtColor(crop, cv2.COLOR_BGR2GRAY)
     return gray[None].astype(np.float32) * np.float32(1 / 255)
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from modelflow import Expand, FlowUnitSpec, Port, option
-from modelflow.image import Box
+from modelflow.image import INTERPOLATION_HELP, Box, Interpolation
 from modelflow.image.fit import Place
 
 
@@ -18,9 +18,27 @@ class CropBoxesOptions:
         minimum=0,
         maximum=10,
     )
+    image_width: int = option(
+        0,
+        help="The width to resize each crop to, in pixels. With 0 crops keep their own size.",
+        aliases=("width",),
+        minimum=0,
+        maximum=65535,
+    )
+    image_height: int = option(
+        0,
+        help="The height to resize each crop to. Give both or none.",
+        aliases=("height",),
+        minimum=0,
+        maximum=65535,
+    )
+    interpolation: Interpolation = option(  # noqa: RUF009 - a field, as the others
+        "inter_linear", help=INTERPOLATION_HELP
+    )
     min_size: int = option(
         1,
-        help="The least width and height of a crop, in pixels. Smaller crops are left out.",
+        help="The least width and height of a crop in the image, in pixels. Smaller crops are left "
+        "out.",
         minimum=1,
     )
     max_boxes: int = option(
@@ -29,6 +47,18 @@ class CropBoxesOptions:
         "fill the memory.",
         minimum=1,
     )
+
+    def __post_init__(self) -> None:
+        """Checks the size.
+
+        Raises:
+            ValueError: only one of width and height is given.
+        """
+        if bool(self.image_width) != bool(self.image_height):
+            raise ValueError(
+                f"options 'image_width' and 'image_height': got {self.image_width} and "
+                f"{self.image_height}; expected both or none"
+            )
 
     def place(self, box: Box, width: int, height: int) -> Place | None:
         """Returns the pixels of a crop in an image of that size, or None to leave the crop out.
@@ -67,7 +97,8 @@ SPEC = FlowUnitSpec(
     outputs=(
         Port(
             "out_image",
-            "uint8, (h, w, C), format and layout of the input. A crop's meta are box (x, y, w, h, "
+            "uint8, (h, w, C) or (image_height, image_width, C), format and layout of the input. A "
+            "crop's meta are box (x, y, w, h, "
             "without margin), score, class_id, label and box_index",
             dtype="uint8",
             shape="(h, w, C)",

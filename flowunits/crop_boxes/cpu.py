@@ -4,7 +4,14 @@ import numpy as np
 
 from flowunits.crop_boxes import CropBoxesOptions
 from modelflow import Buffer, Context, FlowUnit
-from modelflow.image import Box, Image, read_boxes, read_image
+from modelflow.image import (
+    Box,
+    Image,
+    interpolation_flag,
+    opencv,
+    read_boxes,
+    read_image,
+)
 
 
 class CropBoxes(FlowUnit):
@@ -13,6 +20,7 @@ class CropBoxes(FlowUnit):
     def open(self, config: CropBoxesOptions) -> None:
         """Stores the options."""
         self._options = config
+        self._flag = interpolation_flag(config.interpolation)
 
     def process(self, ctx: Context) -> None:
         """Cuts the boxes out of one image."""
@@ -32,9 +40,14 @@ class CropBoxes(FlowUnit):
         if place is None:
             return None
         x, y, w, h = place
-        out = image.like(w, h)
+        size = self._options.image_width or w, self._options.image_height or h
+        out = image.like(*size)
         for source, target in zip(image.planes, out.planes, strict=True):
-            np.copyto(target, source[y : y + h, x : x + w])
+            part = source[y : y + h, x : x + w]
+            if size == (w, h):
+                np.copyto(target, part)
+            else:
+                opencv().resize(part, size, dst=target, interpolation=self._flag)
         crop = out.to_buffer()
         own = {"score": box.score, "class_id": box.class_id, "label": box.label}
         crop.meta.update(box=tuple(box[:4]), **own, box_index=number)

@@ -30,6 +30,8 @@ class Box(NamedTuple):
     label: str = ""
 
 
+# The boxes whose overlaps `suppress` calculates at once.
+_AT_ONCE = 32
 # The layouts that C code uses.
 _REGION = np.dtype([(name, np.int32) for name in "xywh"])
 _FOUND = np.dtype([*((n, np.float32) for n in "xywh"), ("class", np.int32), ("score", np.float32)])
@@ -112,18 +114,33 @@ def suppress(
     Returns:
         Indexes by falling score. The earlier of two boxes with equal scores comes first.
     """
-    boxes = np.asarray(boxes, np.float64)
-    ends, areas = boxes[:, :2] + boxes[:, 2:], boxes[:, 2] * boxes[:, 3]
     order = np.argsort(-np.asarray(scores), kind="stable")
+    boxes, classes, thresholds = (
+        np.asarray(boxes, np.float64)[order],
+        classes[order],
+        thresholds[order],
+    )
+    starts, ends, areas = boxes[:, :2], boxes[:, :2] + boxes[:, 2:], boxes[:, 2] * boxes[:, 3]
+    is_left = np.ones(len(order), bool)
     kept: list[int] = []
-    while order.size and len(kept) < max_boxes:
-        best, rest = order[0], order[1:]
-        kept.append(int(best))
-        sides = np.minimum(ends[best], ends[rest]) - np.maximum(boxes[best, :2], boxes[rest, :2])
-        common = np.prod(np.clip(sides, 0, None), axis=1)
-        union = areas[best] + areas[rest] - common
+    # Some boxes in one step: NumPy takes as long for 30 x 30 overlaps as for 30.
+    for begin in range(0, len(order), _AT_ONCE):
+        block = slice(begin, begin + _AT_ONCE)
+        if not is_left[block].any():
+            continue
+        sides = np.minimum(ends[block, None], ends[None, begin:])
+        sides -= np.maximum(starts[block, None], starts[None, begin:])
+        common = np.clip(sides, 0, None).prod(axis=2)
+        union = areas[block, None] + areas[None, begin:] - common
         overlap = np.divide(common, union, out=np.zeros_like(common), where=union > 0)
-        order = rest[(classes[rest] != classes[best]) | (overlap <= thresholds[rest])]
+        is_same = classes[block, None] == classes[None, begin:]
+        goes = is_same & (overlap > thresholds[None, begin:])
+        for row, removed in enumerate(goes, begin):
+            if is_left[row]:
+                kept.append(int(order[row]))
+                if len(kept) == max_boxes:
+                    return kept
+                is_left[begin:] &= ~removed
     return kept
 
 

@@ -142,6 +142,18 @@ def test_crops_are_those_of_plain_slices(photo, margin):
     assert crops[0].get("pix_fmt") == "bgr"
 
 
+def test_crops_are_resized_to_one_size(photo):
+    boxes = [(10, 20, 30, 40), (5, 5, 16, 24)]
+    crops = crop(photo, boxes, width=16, height=24)
+    for found, (x, y, w, h) in zip(crops, boxes, strict=True):
+        expected = cv2.resize(photo[y : y + h, x : x + w], (16, 24))
+        np.testing.assert_array_equal(found.data, expected)
+    (found,) = crop(planar_buffer(photo), boxes[:1], width=9, height=8, interpolation="inter_area")
+    assert found.data.shape == (3, 8, 9)
+    with pytest.raises(ConfigError, match="got 9 and 0; expected both or none"):
+        crop_boxes.SPEC.configure({"width": 9})
+
+
 def test_crops_of_planes_are_planes(photo):
     (found,) = crop(planar_buffer(photo), [(3, 4, 5, 6)])
     np.testing.assert_array_equal(found.data, photo[4:10, 3:8].transpose(2, 0, 1))
