@@ -7,23 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+from mobilenet import GROUPS
 from onnx import helper, numpy_helper
 
 __all__ = ["SIZE", "write_mobilenet", "write_tiny"]
 
 SIZE = 224
 CLASSES = 1000
-# Expansion, output channels, repetitions and first stride of each group of blocks, from table 2 of
-# "MobileNetV2" (arXiv 1801.04381).
-_GROUPS = (
-    (1, 16, 1, 1),
-    (6, 24, 2, 2),
-    (6, 32, 3, 2),
-    (6, 64, 4, 2),
-    (6, 96, 3, 1),
-    (6, 160, 3, 2),
-    (6, 320, 1, 1),
-)
 
 
 class _Builder:
@@ -91,7 +81,7 @@ def write_mobilenet(path: Path) -> None:
     x = builder.add("Transpose", "image", perm=[0, 3, 1, 2])
     x = builder.add("Div", x, builder.constant(np.float32(64)))
     x, channels = relu6(builder.convolve(x, 3, 32, 3, 2)), 32
-    for expansion, filters, repetitions, first_stride in _GROUPS:
+    for expansion, filters, repetitions, first_stride in GROUPS:
         for number in range(repetitions):
             before, stride = x, 1 if number else first_stride
             wide = channels * expansion

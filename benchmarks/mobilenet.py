@@ -7,10 +7,9 @@ normalised with ImageNet's mean and deviation. Outputs are 1000 scores.
 from pathlib import Path
 from typing import Any
 
-__all__ = ["torch_mobilenet"]
+__all__ = ["GROUPS", "torch_mobilenet"]
 
-# Expansion, output channels, repetitions and first stride of each group of blocks.
-_GROUPS = (
+GROUPS = (
     (1, 16, 1, 1),
     (6, 24, 2, 2),
     (6, 32, 3, 2),
@@ -19,6 +18,7 @@ _GROUPS = (
     (6, 160, 3, 2),
     (6, 320, 1, 1),
 )
+"""Expansion, output channels, repetitions and first stride of each group, from table 2."""
 
 
 def torch_mobilenet(weights: Path | None = None) -> Any:
@@ -54,7 +54,7 @@ def torch_mobilenet(weights: Path | None = None) -> Any:
         def __init__(self) -> None:
             super().__init__()
             layers, before = [conv(3, 32, 3, 2)], 32
-            for expansion, after, repetitions, first in _GROUPS:
+            for expansion, after, repetitions, first in GROUPS:
                 for number in range(repetitions):
                     layers.append(Block(before, after, 1 if number else first, expansion))
                     before = after

@@ -1,15 +1,13 @@
 """``crop`` on the CPU."""
 
-import numpy as np
-
 from flowunits.crop import CropOptions
 from flowunits.crop.region import fixed_region, pixels_of, ports_of
 from modelflow import Buffer, Context, FlowUnit
-from modelflow.image import read_box, read_image
+from modelflow.image import cut_image, read_box, read_image
 
 
 class Crop(FlowUnit):
-    """Copies the region. A view would keep the whole image in memory."""
+    """Copies the region."""
 
     def open(self, config: CropOptions) -> None:
         """Stores the options."""
@@ -22,8 +20,4 @@ class Crop(FlowUnit):
     def _crop(self, buffer: Buffer, region: Buffer | None = None) -> Buffer:
         image = read_image(buffer)
         box = fixed_region(self._options) if region is None else read_box(region.data)
-        x, y, w, h = pixels_of(box, image)
-        out = image.like(w, h)
-        for source, target in zip(image.planes, out.planes, strict=True):
-            np.copyto(target, source[y : y + h, x : x + w])
-        return out.to_buffer()
+        return cut_image(image, pixels_of(box, image)).to_buffer()

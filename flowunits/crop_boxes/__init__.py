@@ -60,6 +60,11 @@ class CropBoxesOptions:
                 f"{self.image_height}; expected both or none"
             )
 
+    @property
+    def size(self) -> tuple[int, int] | None:
+        """The width and height of every crop, or None for their own sizes."""
+        return (self.image_width, self.image_height) if self.image_width else None
+
     def place(self, box: Box, width: int, height: int) -> Place | None:
         """Returns the pixels of a crop in an image of that size, or None to leave the crop out.
 

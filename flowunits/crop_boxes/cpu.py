@@ -1,21 +1,19 @@
 """``crop_boxes`` on the CPU."""
 
-import numpy as np
-
 from flowunits.crop_boxes import CropBoxesOptions
 from modelflow import Buffer, Context, FlowUnit
 from modelflow.image import (
     Box,
     Image,
+    cut_image,
     interpolation_flag,
-    opencv,
     read_boxes,
     read_image,
 )
 
 
 class CropBoxes(FlowUnit):
-    """Copies each box. A view would keep the whole image in memory."""
+    """Copies each box, in its own size or in that of the options."""
 
     def open(self, config: CropBoxesOptions) -> None:
         """Stores the options."""
@@ -39,16 +37,7 @@ class CropBoxes(FlowUnit):
         place = self._options.place(box, image.width, image.height)
         if place is None:
             return None
-        x, y, w, h = place
-        size = self._options.image_width or w, self._options.image_height or h
-        out = image.like(*size)
-        for source, target in zip(image.planes, out.planes, strict=True):
-            part = source[y : y + h, x : x + w]
-            if size == (w, h):
-                np.copyto(target, part)
-            else:
-                opencv().resize(part, size, dst=target, interpolation=self._flag)
-        crop = out.to_buffer()
+        crop = cut_image(image, place, self._options.size, self._flag).to_buffer()
         own = {"score": box.score, "class_id": box.class_id, "label": box.label}
         crop.meta.update(box=tuple(box[:4]), **own, box_index=number)
         return crop

@@ -141,22 +141,16 @@ class Reading:
         problem = None if is_network_address(self._url) else self._cut_off()
         if problem is not None:
             return self._failed(values, ValueError(problem))
-        if self._is_live and self._is_retrying:
+        if self._is_live:
             return self._again(values, None)
         self.close()
-        if self._is_live and not self._index:
-            values.append(self._error(ValueError(_NOTHING)))
         return 0.0
 
     def _failed(self, values: list[Buffer | Exception], error: Exception) -> float:
         if self._is_complete(error):
             return self._ended(values)
         self._counts["failed"] += 1
-        if self._is_retrying and not _is_final(error):
-            return self._again(values, error)
-        self.close()
-        values.append(self._error(error))
-        return 0.0
+        return self._again(values, error)
 
     def _is_complete(self, error: Exception) -> bool:
         """Tells whether an error is the end of a file whose server does not send its length."""
@@ -165,8 +159,10 @@ class Reading:
         return is_end and self._read > 0 and not is_promised and self._cut_off() is None
 
     def _again(self, values: list[Buffer | Exception], error: Exception | None) -> float:
+        """Waits for another attempt, or ends; ``error`` is None at the end of a live stream."""
         self._release()
-        if 0 <= self._limit <= self._attempts:
+        is_hopeless = not self._is_retrying or (error is not None and _is_final(error))
+        if is_hopeless or 0 <= self._limit <= self._attempts:
             self.is_over = True
             if error is None and not self._index:
                 error = ValueError(_NOTHING)

@@ -1,6 +1,7 @@
 """``yolo_postprocess``: converts the tensors of a detector (YOLO, RT-DETR, SSD) to boxes."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 from modelflow import FlowUnitSpec, Port, option
@@ -183,7 +184,7 @@ class YoloPostprocessOptions:
                 f"{counts} anchors; expected two numbers an anchor"
             )
 
-    @property
+    @cached_property
     def form(self) -> Head:
         """The form of the tensors: that of the head, with the options about boxes."""
         head = HEADS[self.head]

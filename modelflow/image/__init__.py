@@ -16,7 +16,7 @@ from modelflow.image.box import Box, read_box, read_boxes, suppress
 from modelflow.image.channel_scale import ChannelScale
 from modelflow.image.color import PIX_FMTS, PixFmt, convert_color
 from modelflow.image.encode import ENCODINGS, encode_image
-from modelflow.image.fit import fit_size, pad_image, spread_colour
+from modelflow.image.fit import cut_image, fit_size, pad_image, spread_colour
 from modelflow.image.image import Image, empty_image, image_of_pillow, like, read_image
 from modelflow.image.labels import read_labels
 from modelflow.image.opencv import (
@@ -45,6 +45,7 @@ __all__ = [
     "Preset",
     "PresetName",
     "convert_color",
+    "cut_image",
     "empty_image",
     "encode_image",
     "fit_size",

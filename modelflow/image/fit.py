@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from modelflow.image.image import Image
 from modelflow.image.opencv import opencv
 
+_Plane = npt.NDArray[np.uint8]
 Place = tuple[int, int, int, int]
 """The position x, y and the size w, h of an image in a larger image, in pixels."""
 
@@ -49,12 +51,35 @@ def pad_image(
     for source, target, fill in zip(image.planes, out.planes, fills, strict=True):
         if (w, h) != (width, height):
             target[...] = fill
-        inner = target[y : y + h, x : x + w]
-        if (w, h) == (image.width, image.height):
-            np.copyto(inner, source)
-        else:
-            opencv().resize(source, (w, h), dst=inner, interpolation=flag)
+        _copy_plane(source, target[y : y + h, x : x + w], flag)
     return out
+
+
+def cut_image(
+    image: Image, place: Place, size: tuple[int, int] | None = None, flag: int = 0
+) -> Image:
+    """Copies a part of an image. A view would keep the whole image in memory.
+
+    Args:
+        image: The image, in any format but nv12.
+        place: The part, inside the image.
+        size: The width and height of the result. None for those of the part.
+        flag: The interpolation for another size, as `interpolation_flag` returns it.
+    """
+    x, y, w, h = place
+    out = image.like(*(size or (w, h)))
+    for source, target in zip(image.planes, out.planes, strict=True):
+        _copy_plane(source[y : y + h, x : x + w], target, flag)
+    return out
+
+
+def _copy_plane(source: _Plane, target: _Plane, flag: int) -> None:
+    """Copies pixels (H, W, C), and resizes them to the size of the target."""
+    height, width = target.shape[:2]
+    if source.shape[:2] == (height, width):
+        np.copyto(target, source)
+    else:
+        opencv().resize(source, (width, height), dst=target, interpolation=flag)
 
 
 def spread_colour(values: tuple[int, ...], channel: int) -> tuple[int, ...]:

@@ -24,6 +24,12 @@ def _template_option(flag: str, what: str, default: str, text: str) -> Decorator
     return click.option(flag, "template", type=names, default=default, help=text)
 
 
+def _write(what: str, template: str, name: str, folder: Path) -> int:
+    for path in write_template(what, template, name, folder):
+        click.echo(path)
+    return ExitCode.OK
+
+
 @click.group()
 def new() -> None:
     """Writes a new flow unit, model or graph that works, for you to change."""
@@ -40,9 +46,7 @@ def unit(name: str, template: str, folder: Path) -> int:
     modelflow new unit sharpen
     modelflow new unit my_model --kind inference --dir units
     """
-    for path in write_template("unit", template, name, folder):
-        click.echo(path)
-    return ExitCode.OK
+    return _write("unit", template, name, folder)
 
 
 @new.command()
@@ -57,9 +61,7 @@ def model(name: str, template: str, folder: Path) -> int:
     modelflow new model iris --for sklearn
     modelflow serve iris
     """
-    for path in write_template("model", template, name, folder):
-        click.echo(path)
-    return ExitCode.OK
+    return _write("model", template, name, folder)
 
 
 @new.command()
@@ -72,9 +74,7 @@ def graph(name: str, template: str, folder: Path) -> int:
     \b
     modelflow new graph thumbnails --template files
     """
-    for path in write_template("graph", template, name, folder):
-        click.echo(path)
-    return ExitCode.OK
+    return _write("graph", template, name, folder)
 
 
 @click.command()
@@ -98,7 +98,6 @@ def init(name: str, template: str, folder: Path) -> int:
     place = folder / name
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise ConfigError(f"{place}: is there already; nothing was written")
-    for path in write_template("application", template, name, folder):
-        click.echo(path)
+    _write("application", template, name, folder)
     click.echo(f"next: cd {place}, then follow README.md", err=True)
     return ExitCode.OK

@@ -9,7 +9,6 @@ import click
 
 from modelflow.cli.options.graph_choice import read_assignments
 from modelflow.config.override import Environment
-from modelflow.config.read import list_named_graphs, ready_graphs
 from modelflow.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -98,6 +97,8 @@ def _path_of(text: str) -> Path:
     path = Path(text)
     if path.suffix or path.exists():
         return path
+    from modelflow.config.read import list_named_graphs, ready_graphs
+
     return list_named_graphs(ready_graphs()).get(text, path)
 
 

@@ -17,7 +17,12 @@ _PROVIDERS = {
     "Tensorrt": ("cuda", "onnxruntime-gpu"),
     "OpenVINO": ("cpu", "onnxruntime-openvino"),
 }
-_LEVELS = {"disable": "DISABLE_ALL", "basic": "BASIC", "extended": "EXTENDED", "all": "ALL"}
+_LEVELS = {
+    "disable": "ORT_DISABLE_ALL",
+    "basic": "ORT_ENABLE_BASIC",
+    "extended": "ORT_ENABLE_EXTENDED",
+    "all": "ORT_ENABLE_ALL",
+}
 
 
 @dataclass(frozen=True)
@@ -87,8 +92,8 @@ def session_options(options: OnnxOptions) -> Any:
     settings.inter_op_num_threads = options.inter_op_threads
     if options.inter_op_threads > 1:
         settings.execution_mode = runtime.ExecutionMode.ORT_PARALLEL
-    level = f"ORT_ENABLE_{_LEVELS[options.graph_optimization]}".replace("ENABLE_DIS", "DIS")
-    settings.graph_optimization_level = getattr(runtime.GraphOptimizationLevel, level)
+    level = getattr(runtime.GraphOptimizationLevel, _LEVELS[options.graph_optimization])
+    settings.graph_optimization_level = level
     own = [entry.partition("=")[::2] for entry in options.session]
     for name, value in (*_spinning(options.spinning, runtime.__version__).items(), *own):
         settings.add_session_config_entry(name.strip(), value.strip())
