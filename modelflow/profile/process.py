@@ -1,6 +1,7 @@
 """Measures the process and the machine of a flow at one moment, for its snapshot."""
 
 import contextlib
+import gc
 import os
 import threading
 import time
@@ -13,6 +14,8 @@ from modelflow.runtime.stats import ThreadTime
 # Seconds between two probes of the interpreter's lock: few enough to cause no load, and enough for
 # a median within a second.
 _EVERY = 0.01
+FRONT_END = "modelflow/http/"
+"""The beginning of the names of threads that serve HTTP."""
 
 
 def process_figures() -> dict[str, float]:
@@ -23,9 +26,17 @@ def process_figures() -> dict[str, float]:
         of this process. ``native_seconds``: the time of living threads not started by Python, such
         as an engine's. ``resident_bytes``: the memory of this process now.
         ``machine_busy_seconds``: the time of all processors of the machine, used by any process.
-        Inside a container it covers the whole machine, too.
+        Inside a container it covers the whole machine, too. ``collection_seconds``: the time of
+        Python's garbage collections since the first call of this function. ``front_end_seconds``:
+        the time of the threads that speak HTTP, and ``front_ends``, their number; only in servers.
     """
-    found = {"processor_seconds": time.process_time()}
+    if _COLLECTIONS.note not in gc.callbacks:
+        gc.callbacks.append(_COLLECTIONS.note)
+    found = {
+        "processor_seconds": time.process_time(),
+        "collection_seconds": _COLLECTIONS.seconds,
+        **_front_end(),
+    }
     busy = _machine_busy()
     if busy is not None:
         found["machine_busy_seconds"] = busy
@@ -37,15 +48,47 @@ def process_figures() -> dict[str, float]:
     return {**found, "resident_bytes": float(pages * os.sysconf("SC_PAGE_SIZE"))}
 
 
+class _Collections:
+    """The time of the garbage collections, during which no thread runs Python code."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._began = 0.0
+
+    def note(self, phase: str, _: Mapping[str, int]) -> None:
+        """Notes the start or the end of a collection; see `gc.callbacks`."""
+        if phase == "start":
+            self._began = time.perf_counter()
+        elif self._began:
+            self.seconds += time.perf_counter() - self._began
+
+
+_COLLECTIONS = _Collections()
+
+
+def _front_end() -> dict[str, float]:
+    """Returns the processor seconds of the threads that serve HTTP, and their number."""
+    threads = [one for one in threading.enumerate() if one.name.startswith(FRONT_END)]
+    if not threads:
+        return {}
+    seconds = sum(_on_processor(one.native_id) for one in threads)
+    return {"front_end_seconds": seconds, "front_ends": float(len(threads))}
+
+
+def _on_processor(thread: object) -> float:
+    with contextlib.suppress(OSError):  # another system, or the thread has just ended
+        text = Path(f"/proc/self/task/{thread}/schedstat").read_text(encoding="ascii")
+        return int(text.split()[0]) / 1e9
+    return 0.0
+
+
 def _native() -> float:
     """Returns the processor seconds of the threads that Python has not started."""
     known = {thread.native_id for thread in threading.enumerate()}
     found = 0.0
     for name in os.listdir("/proc/self/task") if os.path.isdir("/proc/self/task") else ():
         if int(name) not in known:
-            with contextlib.suppress(OSError):  # the thread has just ended
-                text = Path(f"/proc/self/task/{name}/schedstat").read_text(encoding="ascii")
-                found += int(text.split()[0]) / 1e9
+            found += _on_processor(name)
     return found
 
 

@@ -62,8 +62,8 @@ VERSION = 1
 
 # Figures of a process that remain valid after its end. Other figures belong to the machine or to
 # the moment.
-_USED = ("processor_seconds", "native_seconds")
-_NOW = "resident_bytes"
+_USED = ("processor_seconds", "native_seconds", "collection_seconds", "front_end_seconds")
+_NOW = ("resident_bytes", "front_ends")
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,8 @@ class Snapshot:
         machine: ``system``, ``python``, ``modelflow``, and ``processors`` usable by the process.
         process: See `process_figures`; with ``lock_wait_seconds`` if a `LockProbe` ran.
         outline: The graph for drawing; empty if unknown.
+        requests: In a server: ``count``, the number of answered requests, and ``seconds``, the sum
+            of their times from arrival to reply.
     """
 
     stats: FlowStats
@@ -83,6 +85,7 @@ class Snapshot:
     machine: Mapping[str, Any]
     process: Mapping[str, float] = field(default_factory=dict)
     outline: Outline = field(default_factory=Outline)
+    requests: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, stats: FlowStats, plan: "ExecutionPlan", outline: Outline | None = None) -> Self:
@@ -112,6 +115,7 @@ class Snapshot:
             "process": dict(self.process),
             "graph": self.outline.document(),
             "plan": [dict(row) for row in self.plan],
+            "requests": dict(self.requests),
             "flow": flow,
             "nodes": nodes,
         }
@@ -137,7 +141,9 @@ class Snapshot:
             stats = FlowStats(nodes=nodes, **flow)
             process = {name: float(value) for name, value in document["process"].items()}
             outline = Outline.read(document["graph"]) if "graph" in document else Outline()
-            return cls(stats, tuple(document["plan"]), document["machine"], process, outline)
+            requests = {name: float(one) for name, one in document.get("requests", {}).items()}
+            plan, machine = tuple(document["plan"]), document["machine"]
+            return cls(stats, plan, machine, process, outline, requests)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ConfigError(
                 f"the snapshot is damaged: {type(error).__name__}: {error}"
@@ -146,10 +152,14 @@ class Snapshot:
     def __add__(self, other: "Snapshot") -> "Snapshot":
         """Returns the sum with the snapshot of the same flow in another process of this machine."""
         process = {**other.process, **self.process}
-        for name in (*_USED, _NOW):
+        for name in (*_USED, *_NOW):
             found = [one.process[name] for one in (self, other) if name in one.process]
             process.update({name: sum(found)} if found else {})
-        return replace(self, stats=self.stats + other.stats, process=process)
+        requests = {
+            name: self.requests.get(name, 0.0) + other.requests.get(name, 0.0)
+            for name in {**self.requests, **other.requests}
+        }
+        return replace(self, stats=self.stats + other.stats, process=process, requests=requests)
 
     @property
     def past(self) -> "Snapshot":

@@ -293,6 +293,7 @@ class Scheduler:
             unread=unread,
             unread_bound=self.options.results_bound,
             pool={"free": pool.idle_bytes},
+            admission=self._wiring.admission(),
         )
 
     def record(self, recorder: Recorder | None) -> None:

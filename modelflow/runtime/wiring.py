@@ -42,7 +42,8 @@ class Wiring:
         self.plan = plan
         self._on_error = options.on_error
         self._tap = options.tap
-        self._in_flight = None if plan.max_in_flight is None else InFlight(plan.max_in_flight)
+        most = plan.max_in_flight
+        self._in_flight = None if most is None else InFlight(most, clock)
         entry_ports = _entry_ports(plan)
         self.stages = {
             name: Stage(
@@ -123,6 +124,11 @@ class Wiring:
         for stage in self.stages.values():
             stage.outbox.refresh()
         changed.inbox.call_due()
+
+    def admission(self) -> dict[str, float]:
+        """Returns ``bound`` and ``full``, as in `FlowStats.admission`; empty without a limit."""
+        limit = self._in_flight
+        return {} if limit is None else {"bound": limit.bound, "full": limit.full_seconds()}
 
     def set_bounds(self, max_in_flight: int | None) -> None:
         """Sets the limit on rows in flight, if the graph has such a limit."""

@@ -53,6 +53,10 @@ class Fifo:
         self._paused: dict[Session, deque[Segment]] = {}
         self._paused_rows = 0
 
+    def figures(self) -> dict[str, dict[str, int]]:
+        """See `Order.figures`."""
+        return {}
+
     def set_bounds(self, policy: InboxPolicy) -> None:
         """See `Order.set_bounds`."""
         self._policy = policy

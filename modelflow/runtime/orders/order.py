@@ -64,6 +64,9 @@ class Order(Protocol):
     def set_bounds(self, policy: InboxPolicy) -> None:
         """Applies other bounds from now on."""
 
+    def figures(self) -> dict[str, dict[str, int]]:
+        """Returns counters for `NodeStats.figures`."""
+
     @property
     def is_holding(self) -> bool:
         """Returns whether rows of a paused session wait for earlier rows in the outbox."""

@@ -144,6 +144,11 @@ class Inbox(ControlledQueue):
 
     # -- workers --------------------------------------------------------------------------------
 
+    def figures(self) -> dict[str, dict[str, int]]:
+        """Returns counters of the order for `NodeStats.figures`."""
+        with self._lock:
+            return self._order.figures()
+
     def limit_by(self, most_rows: Callable[[], int]) -> None:
         """Limits each batch to ``most_rows()`` rows, called before every batch is cut."""
         with self._lock:

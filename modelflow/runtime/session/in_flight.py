@@ -21,10 +21,13 @@ class InFlight:
     is_open: bool
     """True while the limit applies; False when the flow ends."""
 
-    def __init__(self, bound: int) -> None:
+    def __init__(self, bound: int, clock: Clock) -> None:
         self.bound = bound
         self.rows = 0
         self.is_open = True
+        self._clock = clock
+        self._full = 0.0
+        self._full_since: float | None = None
         self._lock = make_lock("in_flight")
         self._room = Waiting(self._lock)
 
@@ -33,10 +36,26 @@ class InFlight:
         """Returns whether entries must wait."""
         return self.is_open and self.rows >= self.bound
 
+    def full_seconds(self) -> float:
+        """Returns the seconds for which the limit was reached."""
+        with self._lock:
+            since = self._full_since
+            return self._full + (0.0 if since is None else self._clock.now() - since)
+
+    def _note(self) -> None:
+        """Notes that the limit is reached, or no longer reached."""
+        since, now = self._full_since, self._clock.now()
+        if self.rows >= self.bound:
+            self._full_since = now if since is None else since
+        elif since is not None:
+            self._full += now - since
+            self._full_since = None
+
     def go_by(self, bound: int) -> None:
         """Sets another limit, which applies immediately."""
         with self._lock:
             self.bound = bound
+            self._note()
             self._room.wake()
         self.call_due()
 
@@ -44,11 +63,15 @@ class InFlight:
         """Adds rows that have entered."""
         with self._lock:
             self.rows += rows
+            if self.rows >= self.bound and self._full_since is None:
+                self._full_since = self._clock.now()
 
     def remove(self, rows: int) -> None:
         """Subtracts rows of any session that have left. Call `call_due` afterwards."""
         with self._lock:
             self.rows -= rows
+            if self._full_since is not None:
+                self._note()
             self._room.wake()
 
     def wait(self, clock: Clock, timeout: float | None, is_over: Callable[[], bool]) -> None:

@@ -155,6 +155,7 @@ class StageStats:
             capacity=min(plan.bounds, default=0),
             batch_timeout=self._inbox.policy.batch_timeout,
             closed={reason: count for reason, count in self._describe_closing().items() if count},
+            figures=first.figures | self._inbox.figures(),
             wait=whole.wait,
         )
 

@@ -58,6 +58,8 @@ class FlowStats(Mapping[str, NodeStats]):
         unread_bound: The number of unread results of a session at which its sender waits.
         pool: Bytes of host memory that is kept for reuse. ``free`` is the memory that is unused
             now.
+        admission: With ``max_in_flight``: ``bound``, its value, and ``full``, the seconds for which
+            so many rows were inside the graph. Empty without a limit.
     """
 
     name: str = ""
@@ -70,6 +72,7 @@ class FlowStats(Mapping[str, NodeStats]):
     unread: Mapping[str, int] = field(default_factory=dict)
     unread_bound: int = 0
     pool: Mapping[str, int] = field(default_factory=dict)
+    admission: Mapping[str, float] = field(default_factory=dict)
 
     def __getitem__(self, node: str) -> NodeStats:
         return self.nodes[node]
@@ -95,6 +98,7 @@ class FlowStats(Mapping[str, NodeStats]):
             Counter(self.unread) + Counter(other.unread),
             self.unread_bound + other.unread_bound,
             Counter(self.pool) + Counter(other.pool),
+            _add_up(self.admission, other.admission),
         )
 
     @property
@@ -151,3 +155,7 @@ def _row(node: NodeStats) -> dict[str, str]:
         "queue": f"{node.queue} of {node.capacity}" if node.capacity else "-",
         "errors": str(node.errors + node.expired),
     }
+
+
+def _add_up(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
+    return {name: one.get(name, 0.0) + other.get(name, 0.0) for name in {**one, **other}}

@@ -64,7 +64,9 @@ class NodeStats:
             ``another_shape`` (batches that were cut because shapes differ). A remote node has
             ``replicas`` (``ready``, ``starting``, ``lost``), and a ``video_demuxer`` has
             ``connections`` (``opened``, ``reopened``, ``failed``). A ``httpserver_mjpeg`` has
-            ``viewers`` (``came``, and images ``shown`` and ``missed``).
+            ``viewers`` (``came``, and images ``shown`` and ``missed``). A node with
+            ``workers=process`` has ``process`` (``calls``, and ``unit_us``: the microseconds in the
+            unit itself). A loop has ``loop`` (``inside``: its rows now, and ``bound``).
         replicas: Only for a node that runs on other machines. Replica (machine and process)
             -> node -> statistics. All replicas that have ended are summed under `GONE`. If
             processes share a replica, its values include the work for all of them. For a replica

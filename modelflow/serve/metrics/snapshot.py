@@ -62,10 +62,13 @@ class ModelSnapshot:
             version=model.version,
             refused=dict(model.admission.refused),
             under_way=model.admission.under_way,
-            snapshot=Snapshot.of(
-                model.flow.stats().without_words,
-                model.flow.scheduler.plan,
-                Outline.of(model.flow.graph),
+            snapshot=replace(
+                Snapshot.of(
+                    model.flow.stats().without_words,
+                    model.flow.scheduler.plan,
+                    Outline.of(model.flow.graph),
+                ),
+                requests={"count": counted["outcomes"]["OK"], "seconds": counted["seconds"]},
             ),
             **counted
             | {"outcomes": dict(counted["outcomes"]), "latencies": tuple(counted["latencies"])},

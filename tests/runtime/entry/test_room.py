@@ -28,7 +28,7 @@ class Held(Full):
 
 
 def in_flight_of(bound, rows=0):
-    found = InFlight(bound)
+    found = InFlight(bound, SYSTEM_CLOCK)
     found.add(rows)
     return found
 

@@ -5,6 +5,7 @@ from typing import Any
 from modelflow.buffer import Buffer
 from modelflow.errors import FlowUnitError
 from modelflow.plan import Origin
+from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.runtime.entry.sinks import OutputTerminal, SinkTerminal, add_probe
 from modelflow.runtime.session.in_flight import InFlight
 from modelflow.runtime.session.request_batch import RequestBatch
@@ -56,7 +57,7 @@ def test_what_comes_for_a_cancelled_session_is_dropped():
 
 
 def test_rows_that_have_left_are_no_longer_in_flight():
-    in_flight = InFlight(8)
+    in_flight = InFlight(8, SYSTEM_CLOCK)
     here, (s, _) = OutputTerminal("out", {"": 0}), session(in_flight=in_flight)
     s.progress.enter("in", 3)
     calls = []
@@ -118,7 +119,7 @@ def test_one_row_at_one_sink_is_answered_with_nothing():
 
 
 def test_rows_of_requests_that_have_left_are_no_longer_in_flight():
-    in_flight, batch = InFlight(8), RequestBatch(1, ("out",))
+    in_flight, batch = InFlight(8, SYSTEM_CLOCK), RequestBatch(1, ("out",))
     here = OutputTerminal("out", {"": 0})
     s = Session("s", "", OUT, in_flight=in_flight, on_finished=lambda _: None, request_batch=batch)
     batch.board(Waits(3), [1, 1, 1])

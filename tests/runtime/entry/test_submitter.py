@@ -402,7 +402,7 @@ class Way:
         self.clock = clock or FakeClock()
         policy = InboxPolicy((bound,), batch_size=1)
         self.box = Inbox("node", ("in",), policy, Fair(policy, 1, 1), self.clock)
-        self.in_flight = None if in_flight is None else InFlight(in_flight)
+        self.in_flight = None if in_flight is None else InFlight(in_flight, FakeClock())
         names = ("a", "b")
         ports = {n: EntryPort(n, ((self.box, 0),), is_rejecting, lambda: None) for n in names}
         self.submitter = Submitter(ports, self.in_flight, unread_bound, self.clock, Session.cancel)

@@ -14,7 +14,7 @@ def never():
 
 
 def test_too_many_rows_inside_the_graph():
-    in_flight, calls = InFlight(1), []
+    in_flight, calls = InFlight(1, FakeClock()), []
     in_flight.add(1)
     backpressure = check_in_flight(in_flight, FakeClock(), never)
     assert backpressure.reason == "max_in_flight=1 buffers are inside the graph"

@@ -11,7 +11,7 @@ def never():
 
 
 def test_it_is_full_at_its_bound_until_rows_leave_or_it_is_closed():
-    here, found = InFlight(2), []
+    here, found = InFlight(2, FakeClock()), []
     for change in (lambda: here.add(2), lambda: here.remove(1), lambda: here.add(5), here.close):
         change()
         found.append(here.is_full)
@@ -19,7 +19,7 @@ def test_it_is_full_at_its_bound_until_rows_leave_or_it_is_closed():
 
 
 def test_a_callback_comes_at_once_or_when_rows_have_left():
-    here, calls = InFlight(1), []
+    here, calls = InFlight(1, FakeClock()), []
     here.on_room(lambda: calls.append("at once"), never)
     here.add(1)
     here.on_room(lambda: calls.append("over"), lambda: True)
@@ -31,7 +31,7 @@ def test_a_callback_comes_at_once_or_when_rows_have_left():
 
 
 def test_a_callback_that_was_taken_back_does_not_come():
-    here, calls = InFlight(1), []
+    here, calls = InFlight(1, FakeClock()), []
     here.add(1)
 
     def call():
@@ -44,7 +44,7 @@ def test_a_callback_that_was_taken_back_does_not_come():
 
 
 def test_a_thread_waits_until_it_is_woken_and_not_where_nothing_is_to_enter():
-    here, clock = InFlight(1), FakeClock()
+    here, clock = InFlight(1, FakeClock()), FakeClock()
     here.add(1)
     here.wait(clock, None, lambda: True)
     waiter = threading.Thread(
@@ -57,7 +57,7 @@ def test_a_thread_waits_until_it_is_woken_and_not_where_nothing_is_to_enter():
 
 
 def test_another_bound_holds_at_once_and_wakes_who_has_room_by_it():
-    here, calls = InFlight(1), []
+    here, calls = InFlight(1, FakeClock()), []
     here.add(1)
     here.on_room(lambda: calls.append(1), never)
     here.go_by(2)

@@ -22,7 +22,7 @@ class Session:
 
     def __init__(self, outputs=("a", "b"), is_counted=True, bound=10):
         self.results = {name: Results() for name in outputs}
-        self.in_flight = InFlight(bound)
+        self.in_flight = InFlight(bound, FakeClock())
         ends = Origin(outputs, outputs, outputs, frozenset(outputs), is_counted)
         self.progress = Progress(ends, self.results, self.in_flight)
 

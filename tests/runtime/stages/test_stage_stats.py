@@ -16,6 +16,7 @@ def stats_of(threads=2, batch_size=4, is_noting=False):
     settings = {"threads": threads, "batch_size": batch_size}
     plan = make_plan(chain((spec_of(), settings))).stages["n0"]
     inbox: Any = SimpleNamespace(
+        figures=dict,
         ready=6,
         is_noting=is_noting,
         stats=SimpleNamespace(closed={}),

@@ -62,6 +62,10 @@ class LoopOrder(Fifo):
         super().set_bounds(policy)
         self._most_inside = max(policy.bounds[ENTRY], policy.batch_size)
 
+    def figures(self) -> dict[str, dict[str, int]]:
+        """Returns ``loop``: the rows ``inside`` now, and the ``bound`` of their number."""
+        return {"loop": {"inside": self._inside, "bound": self._most_inside}}
+
     def has_work(self) -> bool:
         """Returns whether rows have returned, or may enter."""
         return bool(self._returned) or bool(self._queue and self._inside < self._most_inside)

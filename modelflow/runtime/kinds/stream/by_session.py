@@ -48,6 +48,10 @@ class BySession:
         self._later: Delayed[tuple[SessionQueue, OpenStream, Any]] = Delayed(clock)
         self._is_draining = self._is_ending = self._is_closed = False
 
+    def figures(self) -> dict[str, dict[str, int]]:
+        """See `Order.figures`."""
+        return {}
+
     def set_bounds(self, policy: InboxPolicy) -> None:
         """See `Order.set_bounds`."""
         self._policy = policy

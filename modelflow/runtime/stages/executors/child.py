@@ -2,6 +2,7 @@
 
 import contextlib
 import pickle
+import time
 import traceback
 from collections.abc import Mapping
 from types import CoroutineType
@@ -32,6 +33,18 @@ class Item(NamedTuple):
 
     data: Any
     meta: dict[str, Any] | None
+
+
+class Answer(NamedTuple):
+    """The results of a call.
+
+    Attributes:
+        values: The results by output.
+        seconds: The time of the call in the unit, without the transfer.
+    """
+
+    values: dict[str, list[Any]]
+    seconds: float
 
 
 class Job(NamedTuple):
@@ -103,16 +116,19 @@ def _work(channel: Channel, unit: FlowUnit, job: Job) -> None:
         _send(channel, answer)
 
 
-def _call(unit: FlowUnit, job: Job, inputs: Mapping[str, list[Item]]) -> dict[str, list[Any]]:
+def _call(unit: FlowUnit, job: Job, inputs: Mapping[str, list[Item]]) -> Answer:
     given = {
         port: [_buffer(item, is_writable=port in job.in_place) for item in items]
         for port, items in inputs.items()
     }
     context = Context(given, {name: [] for name in job.outputs})
+    start = time.perf_counter()
     returned: object = unit.process(context)  # type: ignore[func-returns-value]
+    seconds = time.perf_counter() - start
     if returned is not None:
         raise make_return_error(unit, returned)
-    return {name: list(map(_format_error, values)) for name, values in context.outputs.items()}
+    values = {name: list(map(_format_error, found)) for name, found in context.outputs.items()}
+    return Answer(values, seconds)
 
 
 def _buffer(item: Item, *, is_writable: bool) -> Buffer:

@@ -9,7 +9,7 @@ from modelflow.buffer import Buffer
 from modelflow.errors import PlanError, WorkerProcessError
 from modelflow.ipc import process as processes
 from modelflow.ipc.channel import MessageError, sendable
-from modelflow.runtime.stages.executors.child import Item, Job
+from modelflow.runtime.stages.executors.child import Answer, Item, Job
 from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.unit import Context, FlowUnit
 
@@ -40,6 +40,7 @@ class ProcessUnit(FlowUnit):
         # Guards the process against `interrupt`, which another thread calls.
         self._lock = threading.Lock()
         self._is_busy = self._is_interrupted = False
+        self._calls, self._seconds = 0, 0.0
 
     def open(self, config: Any) -> None:
         """Starts the process, and opens the unit in the process.
@@ -70,8 +71,15 @@ class ProcessUnit(FlowUnit):
             port: [Item(sendable(buffer.data), buffer.meta) for buffer in buffers]
             for port, buffers in ctx.inputs.items()
         }
-        for port, values in self._request(inputs).items():
+        answer = self._request(inputs)
+        self._calls += 1
+        self._seconds += answer.seconds
+        for port, values in answer.values.items():
             ctx.emit([_value(value) for value in values], port)
+
+    def figures(self) -> dict[str, dict[str, int]]:
+        """Returns ``process``: the ``calls``, and their ``unit_us`` in the unit itself."""
+        return {"process": {"calls": self._calls, "unit_us": round(self._seconds * 1e6)}}
 
     def close(self) -> None:
         """Closes the unit, and waits for the end of the process.
@@ -139,7 +147,7 @@ class ProcessUnit(FlowUnit):
                 f"another process ({error}); define it in a module, not inside a function"
             ) from error
 
-    def _request(self, message: Any, timeout: float | None = None) -> dict[str, list[Any]]:
+    def _request(self, message: Any, timeout: float | None = None) -> Answer:
         """Sends a message and returns the answer.
 
         Raises:
@@ -166,7 +174,7 @@ class ProcessUnit(FlowUnit):
             with self._lock:
                 self._is_busy = False
         if is_good:
-            found: dict[str, list[Any]] = answer
+            found: Answer = answer
             return found
         raise answer
 

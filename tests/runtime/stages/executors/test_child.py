@@ -106,7 +106,10 @@ def test_a_batch_comes_back_with_its_meta(asked):
     assert asked(job()) == (True, {})
     is_good, answer = asked({"in": [Item(1, {"k": 1}), Item(2, None)]})
     assert is_good
-    assert [(item.data, item.meta or {}) for item in answer["out"]] == [(1, {"k": 1}), (2, {})]
+    assert [(item.data, item.meta or {}) for item in answer.values["out"]] == [
+        (1, {"k": 1}),
+        (2, {}),
+    ]
     assert asked(None) == (True, {})
 
 
@@ -158,14 +161,14 @@ def test_a_unit_knows_its_device_its_batch_size_and_its_options(asked):
     asked(job("options"))
     is_good, answer = asked(given("all"))
     assert is_good
-    assert answer == {"out": [(Device("cpu", 0), 4, "options")]}
+    assert answer.values == {"out": [(Device("cpu", 0), 4, "options")]}
     asked(None)
 
 
 def test_values_of_every_sort_are_told(begun):
     is_good, answer = begun(given("mixed"))
     assert is_good
-    error, value = answer["out"]
+    error, value = answer.values["out"]
     assert (type(error), str(error), value) == (ValueError, "a value", 3)
     assert "In the process of the unit:\n" in error.__notes__[0]
     begun(None)
@@ -184,7 +187,7 @@ def test_a_unit_may_write_to_what_it_said_that_it_writes_to(asked, is_in_place):
     asked(job(in_place=frozenset({"in"} if is_in_place else {"other"})))
     is_good, answer = asked(given(np.zeros(2)))
     assert is_good == is_in_place
-    assert "read-only" in str(answer) or answer["out"][0].data.tolist() == [7, 7]
+    assert "read-only" in str(answer) or answer.values["out"][0].data.tolist() == [7, 7]
     asked(None)
 
 

@@ -19,7 +19,7 @@ from modelflow.device import CPU
 from modelflow.errors import FlowFailed, PlanError, WorkerProcessError
 from modelflow.ipc import process as processes
 from modelflow.ipc.memory_channel import open_channel
-from modelflow.runtime.stages.executors.child import Item, Job
+from modelflow.runtime.stages.executors.child import Answer, Item, Job
 from modelflow.runtime.stages.executors.process_unit import ProcessUnit
 from modelflow.starters.template import write_template
 from modelflow.unit.unit import Context
@@ -481,6 +481,7 @@ def _ends_with(elsewhere):
 
 
 GOOD = (True, {})
+DONE = (True, Answer({}, 0.1))
 
 
 def test_a_process_is_told_what_to_prepare_and_what_it_is_for(unit_in):
@@ -536,7 +537,7 @@ def test_a_unit_that_was_not_opened_closes_nothing(unit_in):
 
 def test_a_batch_goes_there_and_comes_back_by_its_ports(unit_in):
     answer = {"out": [Item(5, {"k": 1}), 6], "more": [7]}
-    there = Elsewhere(GOOD, (True, answer))
+    there = Elsewhere(GOOD, (True, Answer(answer, 0.1)))
     unit = unit_in(there)
     unit.open(None)
     inputs = {"in": [modelflow.Buffer(1, {"m": 2})], "other": [modelflow.Buffer(3)]}
@@ -575,7 +576,7 @@ def test_a_process_that_has_ended_says_how_and_is_cleared_away(
 
 
 def test_a_process_that_ended_while_idle_is_replaced_and_one_that_runs_is_not(unit_in):
-    there = Elsewhere(GOOD, (True, {}), GOOD, (True, {}))
+    there = Elsewhere(GOOD, DONE, GOOD, DONE)
     unit = unit_in(there)
     unit.open(None)
     unit.process(Context({}, {}))
@@ -587,7 +588,7 @@ def test_a_process_that_ended_while_idle_is_replaced_and_one_that_runs_is_not(un
 
 
 def test_a_process_that_does_not_end_with_its_channel_is_killed(unit_in):
-    there = Elsewhere(GOOD, (True, {}), "hangs")
+    there = Elsewhere(GOOD, DONE, "hangs")
     unit = unit_in(there)
     unit.open(None)
     unit.close()
