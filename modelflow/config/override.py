@@ -8,8 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from modelflow.config.flow_config import ArgConfig, FlowConfig, NodeConfig
+from modelflow.config.schema import SECTIONS
 from modelflow.config.variables import format_setting
 from modelflow.errors import ConfigError, Finding, GraphError, Location, did_you_mean
+
+IN_FLIGHT = "max_in_flight"
+"""The only key of an override that belongs to no node."""
 
 _EVERY = "*"
 
@@ -70,13 +74,20 @@ def apply_overrides(
     Args:
         config: The graph file.
         overrides: ``{"node.key": value}`` or ``{"node": {"key": value}}``. The node ``*`` is every
-            flow unit. ``device`` without ``deviceid`` removes the node's ``deviceid``.
+            flow unit. ``device`` without ``deviceid`` removes the node's ``deviceid``. The key
+            ``max_in_flight`` belongs to the whole graph.
         where: The source of the overrides, for messages.
         mark: The type for text values.
 
     Raises:
         ConfigError: Nodes are unknown; the error lists all.
     """
+    bound = {key: value for key, value in overrides.items() if key == IN_FLIGHT}
+    if bound:
+        (option,) = (one for one in SECTIONS["flow"] if one.name == IN_FLIGHT)
+        value = option.convert(bound[IN_FLIGHT], f"{where} {IN_FLIGHT}")
+        config = replace(config, flow={**config.flow, IN_FLIGHT: value})
+        overrides = {key: value for key, value in overrides.items() if key != IN_FLIGHT}
     names = [node.name for node in config.nodes]
     changes: dict[str, dict[str, Any]] = {name: {} for name in names}
     findings = []

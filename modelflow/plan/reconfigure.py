@@ -5,12 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 from modelflow.config.node_settings import NodeOptions
-from modelflow.config.override import split_target
+from modelflow.config.override import IN_FLIGHT, split_target
 from modelflow.errors import ConfigError, PlanError, did_you_mean
 from modelflow.plan.execution_plan import ExecutionPlan, StagePlan
 from modelflow.unit.option import options_of
 
-_IN_FLIGHT = "max_in_flight"
 _QUEUE_OF_PORT = "queue_size_"
 _OPTIONS = {option.name: option for option in options_of(NodeOptions)}
 _CHANGEABLE = ("batch_size", "batch_timeout_ms", "queue_size", "queue_bytes", "threads")
@@ -32,7 +31,7 @@ def reconfigure_plan(plan: ExecutionPlan, changes: Mapping[str, Any]) -> Executi
     """
     stages, most = dict(plan.stages), plan.max_in_flight
     for target, value in changes.items():
-        if target == _IN_FLIGHT:
+        if target == IN_FLIGHT:
             most = _in_flight(plan, value)
             continue
         name, key, converted = _read(plan, target, value)
@@ -47,7 +46,7 @@ def _read(plan: ExecutionPlan, target: str, value: Any) -> tuple[str, str, Any]:
     nodes = plan.nodes
     node, key = split_target(target, nodes)
     if node not in nodes:
-        near = did_you_mean(node, [*nodes, _IN_FLIGHT])
+        near = did_you_mean(node, [*nodes, IN_FLIGHT])
         raise ConfigError(f"{target}: there is no node {node!r}{near} (nodes: {', '.join(nodes)})")
     stage = nodes[node]
     option = key
@@ -93,10 +92,10 @@ def _change(stage: StagePlan, key: str, value: Any) -> StagePlan:
 def _in_flight(plan: ExecutionPlan, value: Any) -> int:
     if plan.max_in_flight is None:
         raise PlanError(
-            f"{_IN_FLIGHT}: the flow was started without a bound, and does not count its rows; "
-            f"give [flow] {_IN_FLIGHT} in the graph file"
+            f"{IN_FLIGHT}: the flow was started without a bound, and does not count its rows; "
+            f"give [flow] {IN_FLIGHT} in the graph file"
         )
-    return int(_OPTIONS["queue_size"].convert(value, _IN_FLIGHT))
+    return int(_OPTIONS["queue_size"].convert(value, IN_FLIGHT))
 
 
 def _check(stage: StagePlan) -> None:

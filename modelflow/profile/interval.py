@@ -42,6 +42,10 @@ class NodeInterval:
             them.
         moving: The share of `busy` in copies between devices.
         padding: Rows that were added to fill batches.
+        cuts: Cuts of batches whose rows differ in shape.
+        process_calls: Calls in a process of the node.
+        process_seconds: The time of these calls in the unit itself, without the transfer.
+        loop: For a loop: its rows ``inside`` at the second moment, and their ``bound``.
         batch_timeout: Seconds that a row may wait for others to fill its batch.
         queue: Rows in the queue at the second moment.
         capacity: The number of queued rows at which producers wait.
@@ -71,6 +75,10 @@ class NodeInterval:
     waiting: float
     moving: float
     padding: int
+    cuts: int
+    process_calls: int
+    process_seconds: float
+    loop: Mapping[str, int]
     batch_timeout: float
     queue: int
     capacity: int
@@ -134,7 +142,15 @@ class NodeInterval:
             runnable=runnable,
             waiting=waiting,
             moving=_part(second.moving - one.moving, second.busy - one.busy),
-            padding=_padding(second) - _padding(one),
+            padding=_count(second, "batching", "padding") - _count(one, "batching", "padding"),
+            cuts=_count(second, "batching", "another_shape")
+            - _count(one, "batching", "another_shape"),
+            process_calls=_count(second, "process", "calls") - _count(one, "process", "calls"),
+            process_seconds=(
+                _count(second, "process", "unit_us") - _count(one, "process", "unit_us")
+            )
+            / 1e6,
+            loop=dict(second.figures.get("loop", {})),
             failures=_less(second.failures, one.failures),
             closed=_less(second.closed, one.closed),
             replicas=_replicas(one, second),
@@ -220,8 +236,8 @@ def _part(part: float, whole: float) -> float:
     return min(1.0, max(0.0, part) / whole) if whole > 0 else 0.0
 
 
-def _padding(node: NodeStats) -> int:
-    return int(node.figures.get("batching", {}).get("padding", 0))
+def _count(node: NodeStats, group: str, name: str) -> int:
+    return int(node.figures.get(group, {}).get(name, 0))
 
 
 def _replicas(one: NodeStats, second: NodeStats) -> dict[str, int]:

@@ -23,8 +23,9 @@ def process_figures() -> dict[str, float]:
 
     Returns:
         The values that the system (Linux) provides. ``processor_seconds``: the time of all threads
-        of this process. ``native_seconds``: the time of living threads not started by Python, such
-        as an engine's. ``resident_bytes``: the memory of this process now.
+        of this process. ``children_seconds``: the time of its child processes, such as those of
+        ``workers=process``. ``native_seconds``: the time of living threads not started by Python,
+        such as an engine's. ``resident_bytes``: the memory of this process now.
         ``machine_busy_seconds``: the time of all processors of the machine, used by any process.
         Inside a container it covers the whole machine, too. ``collection_seconds``: the time of
         Python's garbage collections since the first call of this function. ``front_end_seconds``:
@@ -34,6 +35,7 @@ def process_figures() -> dict[str, float]:
         gc.callbacks.append(_COLLECTIONS.note)
     found = {
         "processor_seconds": time.process_time(),
+        "children_seconds": _children(),
         "collection_seconds": _COLLECTIONS.seconds,
         **_front_end(),
     }
@@ -73,6 +75,20 @@ def _front_end() -> dict[str, float]:
         return {}
     seconds = sum(_on_processor(one.native_id) for one in threads)
     return {"front_end_seconds": seconds, "front_ends": float(len(threads))}
+
+
+def _children() -> float:
+    """Returns the processor seconds of the child processes, ended ones included."""
+    ended = os.times()
+    found = ended.children_user + ended.children_system
+    for task in os.listdir("/proc/self/task") if os.path.isdir("/proc/self/task") else ():
+        with contextlib.suppress(OSError):  # the thread has ended, or the kernel has no such file
+            for child in Path(f"/proc/self/task/{task}/children").read_text().split():
+                with contextlib.suppress(OSError):  # the child has ended
+                    fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
+                    # utime, stime, and both of its own children: fields 14 to 17, see proc(5)
+                    found += sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    return found
 
 
 def _on_processor(thread: object) -> float:

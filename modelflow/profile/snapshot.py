@@ -62,7 +62,10 @@ VERSION = 1
 
 # Figures of a process that remain valid after its end. Other figures belong to the machine or to
 # the moment.
-_USED = ("processor_seconds", "native_seconds", "collection_seconds", "front_end_seconds")
+_USED = (
+    *("processor_seconds", "children_seconds", "native_seconds", "collection_seconds"),
+    "front_end_seconds",
+)
 _NOW = ("resident_bytes", "front_ends")
 
 

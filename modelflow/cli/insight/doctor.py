@@ -3,7 +3,6 @@
 import json
 import threading
 import time
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,9 +15,10 @@ from modelflow.cli.options.graph_choice import GraphChoice
 from modelflow.cli.options.graph_options import graph_options
 from modelflow.cli.options.parameters import FiniteRange, declare_input
 from modelflow.cli.terminal.messages import tell
+from modelflow.cli.terminal.progress import progress
 from modelflow.errors import ConfigError
 from modelflow.job.inputs import feeds_of
-from modelflow.signals import ExitCode, Undisturbed, termination
+from modelflow.signals import ExitCode, termination
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -46,15 +46,28 @@ _DAMAGED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
     help="How long to observe the flow.",
 )
 @click.option(
+    "--experiments/--no-experiments",
+    default=True,
+    help="Change the running graph for a moment to tell causes apart: threads, batches, bounds.",
+)
+@click.option(
     "--confirm",
     is_flag=True,
     help="Try the first change: run the graph without and with it, twice each, and show the gain.",
 )
 @click.option("--json", "is_json", is_flag=True, help="Print the findings as JSON.")
 def doctor(
-    graph: GraphChoice, inputs: tuple[str, ...], seconds: float, confirm: bool, is_json: bool
+    graph: GraphChoice,
+    inputs: tuple[str, ...],
+    seconds: float,
+    experiments: bool,
+    confirm: bool,
+    is_json: bool,
 ) -> int:
-    """Names the bottleneck of a flow, the evidence, the change to make, and its expected gain.
+    """Names the bottleneck of a flow, the evidence, the change to make, and its gain.
+
+    A graph file runs under load. Where several causes show the same figures, the doctor tries
+    changes of the running graph, 2 seconds each, and takes them back. A server is only observed.
 
     GRAPH is a graph file, which runs with --input, or a profile from 'modelflow profile --json'.
     GRAPH can also be the address of a running flow ('modelflow run --metrics', 'modelflow serve').
@@ -79,15 +92,19 @@ def doctor(
         checked = graph.read()
         feeds = feeds_of(inputs, checked.inputs)
         check_repeatable(feeds)
-        look = partial(_observe_load, graph, feeds, seconds, asked)
-        case = look({})
-        found = diagnose(case)
+        examine = partial(_examine, graph, feeds, seconds, asked)
+        found, case = examine({}, has_experiments=experiments)
         if not is_json:
             _show(found, case)
         if confirm and found.findings and found.findings[0].change and not asked.is_set():
             told = f"trying the change: runs without and with it, twice each, {seconds:g} s a run"
             click.echo(told, err=True)
-            _confirm(look, found.findings[0], asked, is_json=is_json)
+            _confirm(
+                lambda changes: examine(changes, has_experiments=False)[1],
+                found.findings[0],
+                asked,
+                is_json=is_json,
+            )
         if asked.is_set():
             return ExitCode.TERMINATED
     else:
@@ -117,18 +134,21 @@ def _observe(source: str, seconds: float) -> "Case":
     return Case.between(first, ask(address))
 
 
-def _observe_load(
+def _examine(
     graph: GraphChoice,
     feeds: "Sequence[Feed]",
     seconds: float,
     asked: threading.Event,
     changes: "Mapping[str, Any]",
-) -> "Case":
-    """Runs the graph with some changes under load, and returns the observed case."""
+    *,
+    has_experiments: bool,
+) -> "tuple[Diagnosis, Case]":
+    """Runs the graph with some changes under load, and examines it."""
     from modelflow.flow import Flow
-    from modelflow.insight.doctor import Case
-    from modelflow.profile.process import LockProbe
+    from modelflow.insight.doctor.examination import Examination
     from modelflow.profile.snapshot import Snapshot
+
+    step = [f"observing for {seconds:g} s"]
 
     flow = Flow(graph.read(changes))
     before = Snapshot.of_flow(flow)  # also creates the runtime, which a signal must be able to stop
@@ -136,11 +156,16 @@ def _observe_load(
         before = Snapshot.of_flow(flow)
         if not drive.wait(min(_SETTLING, seconds)):  # True: the sources are done, keep `before`
             before = Snapshot.of_flow(flow)
-        with Undisturbed(LockProbe()) as probe:
-            drive.wait(seconds)
-        after = Snapshot.of_flow(flow)
-    after = replace(after, process={**after.process, **probe.figures})
-    return Case.between(before, after, is_driven=bool(feeds))
+        examination = Examination(
+            flow,
+            drive.wait,
+            seconds,
+            is_driven=bool(feeds),
+            has_experiments=has_experiments,
+            told=lambda change: step.__setitem__(0, f"trying {change}"),
+        )
+        with progress(lambda: step[0]):
+            return examination.run(before)
 
 
 def _confirm(
@@ -180,13 +205,17 @@ def _show(found: "Diagnosis", case: "Case") -> None:
 def _show_finding(finding: "Finding", *, is_first: bool) -> None:
     head = "" if is_first else "also "
     click.echo(f"{head}{finding.node}: {finding.cause}: {finding.sentence}")
+    click.echo(f"  sure     {finding.confidence}")
     for one in finding.evidence:
         click.echo(f"  because  {one}")
     if finding.change:
         sets = " ".join(f"--set {key}={value}" for key, value in finding.change.items())
-        gain = "" if finding.gain is None else f"   {finding.gain:+.0%} predicted"
+        how = "measured" if finding.is_measured else "predicted"
+        gain = "" if finding.gain is None else f"   {finding.gain:+.0%} {how}"
         click.echo(f"  change   {sets}{gain}")
     if finding.advice:
         click.echo(f"  {'or' if finding.change else 'advice':<8} {finding.advice}")
     if finding.then:
         click.echo(f"  then     {finding.then}")
+    if finding.second:
+        click.echo(f"  perhaps  {finding.second}")

@@ -8,7 +8,7 @@ the rules for faults of single nodes. All rules are pure functions.
 
 from modelflow.insight.doctor.case import Case
 from modelflow.insight.doctor.diagnosis import Diagnosis, diagnose
-from modelflow.insight.doctor.finding import Cause, Finding
+from modelflow.insight.doctor.finding import Cause, Confidence, Finding
 from modelflow.insight.doctor.service_time import ServiceTime
 
-__all__ = ["Case", "Cause", "Diagnosis", "Finding", "ServiceTime", "diagnose"]
+__all__ = ["Case", "Cause", "Confidence", "Diagnosis", "Finding", "ServiceTime", "diagnose"]

@@ -11,6 +11,12 @@ from modelflow.profile.snapshot import Snapshot
 
 # The mean time of a batch size is used only if the size had at least this many calls.
 _LEAST_CALLS = 5
+# The share of the time for which a source waits for room, above which the flow holds it back.
+_HELD = 0.05
+# The share of the time at the limit of ``max_in_flight`` above which the limit counts.
+_FULL = 0.5
+_BUSY = 0.85
+_MOST_OF_ONE = 0.5
 # The mark of a stream unit in the plan's column ``unit``.
 _STREAM = "(stream)"
 
@@ -27,6 +33,8 @@ class StageCase:
         engine: Number of processors that an engine's own threads used for the calls of this stage.
             An estimate: the total of all engine threads, divided among the stages in proportion to
             their waiting time in calls.
+        lanes: The number of calls that can run at once. One for each thread; in a stream unit one
+            for each stream that is under way, if these are fewer.
         device: The device on which the stage runs, as named in the plan.
         feeds: The nodes that the stage feeds.
     """
@@ -35,6 +43,7 @@ class StageCase:
     is_source: bool
     is_stream: bool
     engine: float
+    lanes: int
     device: str
     feeds: tuple[str, ...]
 
@@ -50,14 +59,15 @@ class StageCase:
 
     @cached_property
     def busy(self) -> float:
-        """The share of the threads' time in calls of all nodes of the stage."""
-        return min(1.0, sum(node.busy for node in self.nodes))
+        """The share of the time in calls of all nodes of the stage, for the calls that can run."""
+        return min(1.0, sum(node.busy for node in self.nodes) * self.threads / self.lanes)
 
     @property
     def occupied(self) -> float:
-        """The share of the threads' time that is not idle; includes time in the runtime."""
+        """The share of the time that is not idle; includes time in the runtime."""
         first = self.first
-        return max(self.busy, 1.0 - first.starved - first.blocked - first.order)
+        at_work = 1.0 - first.starved - first.blocked - first.order
+        return min(1.0, max(self.busy, at_work * self.threads / self.lanes))
 
     @cached_property
     def load(self) -> float:
@@ -139,8 +149,14 @@ class Case:
         interval: The statistics of the time between the snapshots.
         stages: The statistics of each stage, in topological order.
         processors: Number of processors that the process may use.
-        cores: Number of processors that the process used on average; None if unknown.
+        cores: Number of processors that the process and its children used on average; None if
+            unknown.
         foreign: Number of processors that other processes used on average; None if unknown.
+        collecting: The share of the time in Python's garbage collections.
+        front_end: Of a server: the share of the time for which its HTTP thread used a processor.
+        full: The share of the time for which ``max_in_flight`` rows were inside the graph.
+        max_in_flight: This limit; 0 without one.
+        request_seconds: Of a server: the mean time of a request, from arrival to reply.
         lock_wait: Seconds for which a thread waits for the interpreter lock; None if not measured.
         lock_wait_p75: The 75th percentile of the same wait.
         is_driven: Whether the sender sends as fast as the flow accepts. An idle flow is then
@@ -152,6 +168,11 @@ class Case:
     processors: int
     cores: float | None = None
     foreign: float | None = None
+    collecting: float = 0.0
+    front_end: float | None = None
+    full: float = 0.0
+    max_in_flight: int = 0
+    request_seconds: float | None = None
     lock_wait: float | None = None
     lock_wait_p75: float | None = None
     is_driven: bool = False
@@ -170,25 +191,72 @@ class Case:
         """
         interval = Interval.between(None if first is None else first.stats, second.stats)
         before: Mapping[str, float] = {} if first is None else first.process
-        used = _rate("processor_seconds", before, second.process, interval.seconds)
-        machine = _rate("machine_busy_seconds", before, second.process, interval.seconds)
-        native = _rate("native_seconds", before, second.process, interval.seconds)
+
+        def rate(name: str) -> float | None:
+            return _rate(name, before, second.process, interval.seconds)
+
+        used, machine = rate("processor_seconds"), rate("machine_busy_seconds")
+        if used is not None:
+            used += max(0.0, rate("children_seconds") or 0.0)
         foreign = None if used is None or machine is None else max(0.0, machine - used)
+        front, admission = rate("front_end_seconds"), second.stats.admission
+        earlier = {} if first is None else first.stats.admission
+        full = _rate("full", {"full": 0.0, **earlier}, admission, interval.seconds)
         return cls(
             interval=interval,
-            stages=_stages(interval, second.plan, native or 0.0),
+            stages=_stages(interval, second.plan, rate("native_seconds") or 0.0),
             processors=int(second.machine.get("processors", 1)),
             cores=used,
             foreign=foreign,
+            collecting=rate("collection_seconds") or 0.0,
+            front_end=None if front is None else front / max(1.0, second.process["front_ends"]),
+            full=full or 0.0,
+            max_in_flight=int(admission.get("bound", 0)),
+            request_seconds=_mean_seconds({} if first is None else first.requests, second.requests),
             lock_wait=second.process.get("lock_wait_seconds"),
             lock_wait_p75=second.process.get("lock_wait_p75_seconds"),
             is_driven=is_driven,
         )
 
     @property
+    def has_passed(self) -> bool:
+        """Whether rows have passed between the snapshots."""
+        return any(node.rows_per_second for node in self.interval.nodes)
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether someone would bring more rows, if the flow took them.
+
+        Sources and senders that never wait are the limit themselves: the flow keeps up with them.
+        Without sources, rows that wait longer than a call lasts show the same.
+        """
+        if self.is_driven or self.full >= _FULL or self.is_front_end_busy:
+            return True
+        sources = [stage for stage in self.stages if stage.is_source]
+        if sources:
+            return any(stage.first.blocked >= _HELD for stage in sources)
+        return any(
+            stage.occupied >= _BUSY
+            and stage.first.wait.count > 0
+            and stage.first.wait.percentile(50) >= 0.5 * stage.first.service.percentile(50)
+            for stage in self.stages
+        )
+
+    @property
+    def is_front_end_busy(self) -> bool:
+        """Whether a server's HTTP thread leaves the nodes too little time, or has none itself."""
+        share = self.front_end or 0.0
+        return share >= _BUSY or (share >= _MOST_OF_ONE and (self.cores or 0.0) >= _BUSY)
+
+    @property
     def used(self) -> float:
         """The number of processors that the flow and other processes used, as far as known."""
         return (self.cores or 0.0) + (self.foreign or 0.0)
+
+    @property
+    def without_processor(self) -> float:
+        """The number of threads that could have run on average, and had no processor."""
+        return sum(one.first.runnable * one.busy * one.threads for one in self.stages)
 
     @property
     def rate(self) -> float:
@@ -239,6 +307,7 @@ def _stages(
     interval: Interval, plan: tuple[Mapping[str, Any], ...], native: float
 ) -> tuple[StageCase, ...]:
     rows = {row["node"]: row for row in plan}
+    streams = interval.in_flight + sum(row["queue"] == "-" for row in plan)
     found: dict[str, list[NodeInterval]] = {}
     for node in interval.nodes:
         found.setdefault(node.stage, []).append(node)
@@ -251,10 +320,30 @@ def _stages(
         StageCase(
             nodes=tuple(nodes),
             is_source=rows[name]["queue"] == "-",
-            is_stream=rows[name].get("unit", "").endswith(_STREAM),
+            is_stream=_is_stream(rows[name]),
             engine=native * waits[name] / waiting if waiting > 0 else 0.0,
+            lanes=_lanes(nodes, streams if _is_stream(rows[name]) else nodes[0].threads),
             device=rows[name]["device"],
             feeds=tuple(rows[nodes[-1].node]["feeds"].split(", ")),
         )
         for name, nodes in found.items()
     )
+
+
+def _is_stream(row: Mapping[str, Any]) -> bool:
+    return bool(row.get("unit", "").endswith(_STREAM))
+
+
+def _lanes(nodes: Sequence[NodeInterval], streams: int) -> int:
+    """Returns how many calls of a stage can run at once.
+
+    Behind an expand there are more streams than sessions. The threads at work show that.
+    """
+    threads = nodes[0].threads
+    at_work = sum(node.busy for node in nodes) * threads
+    return threads if at_work > streams + 0.2 else max(1, min(threads, streams))
+
+
+def _mean_seconds(before: Mapping[str, float], after: Mapping[str, float]) -> float | None:
+    count = after.get("count", 0.0) - before.get("count", 0.0)
+    return (after["seconds"] - before.get("seconds", 0.0)) / count if count else None

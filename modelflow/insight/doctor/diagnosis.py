@@ -1,18 +1,20 @@
 """The diagnosis: from two snapshots of a flow to its limit and the suggested changes."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from modelflow.insight.doctor.bounds import BOUNDS
 from modelflow.insight.doctor.case import Case, StageCase
-from modelflow.insight.doctor.faults import FAULTS
-from modelflow.insight.doctor.finding import Finding
-from modelflow.insight.doctor.limits import LIMITS, processors, slow_input
+from modelflow.insight.doctor.faults import FAULTS, WASTES
+from modelflow.insight.doctor.finding import Cause, Confidence, Finding
+from modelflow.insight.doctor.limits import LIMITS, foreign_load, slow_input
 
-_AT_WORK = 0.75
-# A stage that starves for a smaller share of the time has enough input.
-_NEVER = 0.05
+AT_WORK = 0.75
+"""The load of a stage above which it may be the limit of the flow."""
+
 _MUCH_WAITING = 0.3
+_MUCH_FOREIGN = 0.25
 # Little's law: requests in flight = rate x latency. A larger relative error than this shows that
 # the load changed between the snapshots.
 _NOT_STATIONARY = 0.2
@@ -30,12 +32,16 @@ class Diagnosis:
             now. None if it is unknown, or if the flow is at a limit already.
         busiest: The busiest node, or ``""`` if the flow has none.
         notes: Reasons to doubt the measurement.
+        is_idle: Whether no row has passed.
+        experiments: The tried changes, each with the rate without and with it, as sentences.
     """
 
     findings: tuple[Finding, ...]
     headroom: float | None
     busiest: str
     notes: tuple[str, ...]
+    is_idle: bool = False
+    experiments: tuple[str, ...] = ()
 
     def document(self) -> dict[str, Any]:
         """Returns the diagnosis as a dict of JSON values."""
@@ -44,47 +50,73 @@ class Diagnosis:
     @property
     def sentence(self) -> str:
         """A sentence for a flow without findings."""
+        if self.is_idle:
+            return "idle: no row has passed"
         if self.headroom is not None:
-            busiest = f"{self.busiest} is the busiest node, and could do {self.headroom:.0%} more"
-            return f"nothing is wrong: {busiest}"
+            could = f"could do {self.headroom:.0%} more" if self.headroom >= 0.01 else "is full"
+            return f"nothing is wrong: {self.busiest} is the busiest node, and {could}"
         if self.busiest:
             return f"{self.busiest} is always at work, and nothing is known that would help it"
         return "nothing is wrong"
 
 
 def diagnose(case: Case) -> Diagnosis:
-    """Runs all rules: first the faults of single nodes, then the limits of the flow."""
+    """Runs all rules: faults of nodes, foreign load, bounds, wasted time, limits.
+
+    A flow that holds nobody back has no limit, however busy its nodes are. Its faults are found
+    all the same.
+    """
     stage = case.limiting
-    is_idle = stage is None or stage.load < _AT_WORK
     found = [finding for rule in FAULTS for finding in rule(case)]
-    if stage is None or is_idle:
-        limit = None if found else _of_idle(case)
-    else:
-        limit = next((one for rule in LIMITS if (one := rule(case, stage)) is not None), None)
+    if not case.has_passed:
+        busiest = "" if stage is None else stage.name
+        return Diagnosis(tuple(found), None, busiest, _notes(case), is_idle=not found)
+    is_unread = any(finding.cause is Cause.UNREAD_RESULTS for finding in found)
+    limit = None if is_unread else find_limit(case)
     if limit is not None and all(finding.node != limit.node for finding in found):
         found.append(limit)
     headroom = None
-    if is_idle and stage is not None and stage.load > 0:
-        headroom = 1.0 / stage.load - 1.0
-    return Diagnosis(
-        tuple(found),
-        headroom,
-        "" if stage is None else stage.heaviest.node,
-        (*(_riddles(stage) if limit is None and not is_idle else ()), *_notes(case)),
-    )
+    if limit is None and stage is not None and stage.load > 0:
+        headroom = max(0.0, 1.0 / stage.load - 1.0)
+        if case.is_held_back and stage.load >= AT_WORK:
+            headroom = None
+    riddles = () if stage is None or headroom is not None or limit else _riddles(stage)
+    busiest = "" if stage is None else stage.heaviest.node
+    return Diagnosis(tuple(found), headroom, busiest, (*riddles, *_notes(case)))
 
 
-def _of_idle(case: Case) -> Finding | None:
-    """Returns the limit of a flow in which no stage is at full load."""
-    stages = [stage for stage in case.stages if not stage.is_source]
-    if all(stage.first.starved >= _NEVER for stage in stages):
+def find_limit(case: Case) -> Finding | None:
+    """Returns the limit of a flow's rate, or None if it keeps up or the limit is unknown."""
+    stage = case.limiting
+    if not case.is_held_back:
         return slow_input(case)
-    return processors(case, min(stages, key=lambda stage: stage.first.starved))
+    own = _own_limit(case, stage)
+    foreign = foreign_load(case, stage)
+    if foreign is not None:
+        told = "" if own is None else f"{own.cause} of {own.node}; look again on a quiet machine"
+        return replace(foreign, second=told)
+    if own is not None and (case.foreign or 0.0) >= _MUCH_FOREIGN * case.processors:
+        return replace(own, confidence=Confidence.LOW)
+    return own
 
 
-def _riddles(stage: StageCase | None) -> Iterator[str]:
+def _own_limit(case: Case, stage: StageCase | None) -> Finding | None:
+    for bound in BOUNDS:
+        if (found := bound(case)) is not None:
+            return found
+    if stage is None:
+        return None
+    wastes = [found for waste in WASTES for found in waste(case)]
+    if wastes:
+        return wastes[0]
+    if stage.load >= AT_WORK:
+        return next((one for rule in LIMITS if (one := rule(case, stage)) is not None), None)
+    return slow_input(case)
+
+
+def _riddles(stage: StageCase) -> Iterator[str]:
     """Yields a note on a stage that is always at work for no known reason."""
-    if stage is not None and stage.first.waiting >= _MUCH_WAITING:
+    if stage.first.waiting >= _MUCH_WAITING:
         yield (
             f"{stage.heaviest.node} is at work {stage.occupied:.0%} of the time, and its calls "
             f"spend {stage.first.waiting:.0%} of their time waiting. They may wait for the "
@@ -92,12 +124,10 @@ def _riddles(stage: StageCase | None) -> Iterator[str]:
         )
 
 
-def _notes(case: Case) -> list[str]:
+def _notes(case: Case) -> tuple[str, ...]:
     interval, found = case.interval, []
     if interval.seconds < 1.0:
         found.append(f"only {interval.seconds:.2g} s were seen, which says little")
-    if not any(node.rows_per_second for node in interval.nodes):
-        found.append("no row has passed meanwhile")
     ended = sum(interval.requests.values())
     mean = interval.latency.mean if interval.latency.count else 0.0
     inside = interval.requests_per_second * mean
@@ -108,8 +138,8 @@ def _notes(case: Case) -> list[str]:
                 f"the load changed meanwhile: {interval.in_flight} requests are in flight, but "
                 f"their rate and latency give {inside:.0f}"
             )
-    if case.foreign is not None and case.foreign > 0.25 * case.processors:
+    if case.foreign is not None and case.foreign >= _MUCH_FOREIGN * case.processors:
         found.append(
             f"other programs used {case.foreign:.1f} of {case.processors} processors meanwhile"
         )
-    return found
+    return tuple(found)

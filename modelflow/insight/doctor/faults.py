@@ -12,11 +12,13 @@ from modelflow.insight.doctor.finding import Cause, Finding
 _MUCH_FAILED = 0.05
 _MUCH_PADDING = 0.3
 _MUCH_COPYING = 0.2
-_MUCH_ORDER = 0.08
-_LEAST_ROWS = 20
-# A call is slow if it takes this many times the median call.
-_SLOW = 5.0
+_MUCH_CUT = 0.3
+_MUCH_WORK = 0.5
+_MUCH_COLLECTING = 0.15
+_LEAST_ROWS = _LEAST_CALLS = 20
 _AT_WORK = 0.75
+# Below this share a node has time left, and wasted time costs nothing.
+_BUSY = 0.25
 
 
 def errors(case: Case) -> Iterator[Finding]:
@@ -90,7 +92,7 @@ def padding(case: Case) -> Iterator[Finding]:
     for node in case.interval.nodes:
         rows = node.rows_per_second * case.interval.seconds
         whole = rows + node.padding
-        if rows < _LEAST_ROWS or node.padding <= _MUCH_PADDING * whole:
+        if rows < _LEAST_ROWS or node.padding <= _MUCH_PADDING * whole or node.busy < _BUSY:
             continue
         smaller = [1 << power for power in range((node.batch_size - 1).bit_length())]
         sizes = [*smaller, node.batch_size]
@@ -110,7 +112,7 @@ def copies(case: Case) -> Iterator[Finding]:
     """Yields nodes that spend more than 20 % of their time on copies between devices."""
     for stage in case.stages:
         node = stage.first
-        if node.busy > 0.02 and node.moving > _MUCH_COPYING:
+        if node.busy > _BUSY and node.moving > _MUCH_COPYING:
             before = [other.name for other in case.stages if node.node in other.feeds]
             behind = [name for name in stage.feeds if name != "-"]
             neighbours = " or ".join([*before, *behind]) or "its neighbours"
@@ -123,29 +125,63 @@ def copies(case: Case) -> Iterator[Finding]:
             )
 
 
-def stragglers(case: Case) -> Iterator[Finding]:
-    """Yields nodes where threads wait for a few slow calls, because rows keep their order."""
-    for stage in case.stages:
-        node, call = stage.first, stage.first.service
-        if node.order < _MUCH_ORDER or call.count < _LEAST_ROWS:
+def uneven_shapes(case: Case) -> Iterator[Finding]:
+    """Yields models whose batches are cut because the shapes of their rows differ."""
+    for node in case.interval.nodes:
+        batches = sum(count for size, (count, _) in node.calls.items() if size)
+        if batches < _LEAST_CALLS or node.cuts < _MUCH_CUT * batches or node.busy < 0.5:
             continue
-        usual, slow = call.percentile(50), call.percentile(98)
-        if slow < _SLOW * usual:
-            slow = call.percentile(100)
-        if usual <= 0 or slow < _SLOW * usual:
-            continue
-        size = max(4 * node.capacity, 4 * node.batch_size)
+        rows = sum(size * count for size, (count, _) in node.calls.items())
         yield Finding(
             node.node,
-            Cause.STRAGGLERS,
-            f"its slowest calls take {slow / usual:.0f}x the median, and others wait for them",
+            Cause.UNEVEN_SHAPES,
+            "its rows differ in shape, and a call of the model takes rows of one shape",
             (
-                f"its threads wait for the order {node.order:.0%} of the time",
-                f"a call takes {usual * 1e3:.3g} ms, the slowest {slow * 1e3:.3g} ms",
+                f"{batches} batches became {batches + node.cuts} calls of the model",
+                f"{rows / (batches + node.cuts):.1f} rows a call instead of {rows / batches:.1f}",
             ),
-            change={f"{node.node}.queue_size": size},
-            gain=0.5 * node.order,
+            advice="give all rows one shape before it: resize, pad or letterbox",
         )
+
+
+def transfers(case: Case) -> Iterator[Finding]:
+    """Yields nodes in processes for whose rows the transfer takes longer than the work."""
+    for stage in case.stages:
+        node = stage.first
+        spent = node.busy * node.threads * case.interval.seconds
+        if not node.process_calls or spent <= 0 or stage.busy < 0.5:
+            continue
+        part = min(1.0, node.process_seconds / spent)
+        if part >= _MUCH_WORK:
+            continue
+        call = node.service.mean
+        limit, name = case.next_limit(stage)
+        alone = 1.0 / max(part, 1e-3)
+        yield Finding(
+            node.node,
+            Cause.TRANSFER,
+            f"{1 - part:.0%} of its time is the transfer to its process and back",
+            (f"a call takes {call * 1e3:.3g} ms, of it {part * call * 1e3:.3g} ms in the unit",),
+            change={f"{stage.name}.workers": "thread"},
+            # In threads the calls may hold the interpreter lock, when one runs at a time.
+            gain=max(0.0, 0.5 * (min(limit, max(1.0, alone / node.threads)) - 1.0)) or None,
+            then=name,
+        )
+
+
+def collections(case: Case) -> Iterator[Finding]:
+    """Yields the busiest node if Python's garbage collector takes much of the time."""
+    stage = case.limiting
+    if stage is None or case.collecting < _MUCH_COLLECTING:
+        return
+    yield Finding(
+        stage.heaviest.node,
+        Cause.GARBAGE_COLLECTION,
+        f"garbage collections stop all threads {case.collecting:.0%} of the time",
+        (f"busy {stage.occupied:.0%}",),
+        advice="call gc.freeze() once everything is loaded, raise gc.set_threshold, or make fewer "
+        "objects that hold each other",
+    )
 
 
 def _is_at_work(case: Case) -> bool:
@@ -156,5 +192,8 @@ def _is_at_work(case: Case) -> bool:
     )
 
 
-FAULTS = (errors, unread_results, padding, copies, stragglers, batch_timeouts)
-"""The rules for faults, in the order of their use."""
+FAULTS = (errors, unread_results, batch_timeouts)
+"""The rules for faults that matter whatever the load is, in the order of their use."""
+
+WASTES = (transfers, collections, padding, uneven_shapes, copies)
+"""The rules for time that a busy node wastes, in the order of their use."""

@@ -31,12 +31,41 @@ class Cause(StrEnum):
     """Later rows wait for a few slow calls, because rows keep their order."""
     SMALL_BATCH = "small batch"
     """Larger batches would take less time per row."""
+    SMALL_QUEUE = "small queue"
+    """A node before it waits for room, and it waits for rows: its queue evens out too little."""
+    IN_FLIGHT = "rows in flight"
+    """``max_in_flight`` rows are inside the graph, and no node has enough to do."""
+    LOOP_BOUND = "loop bound"
+    """A loop holds as many rows as it may, and no node has enough to do."""
+    UNEVEN_SHAPES = "uneven shapes"
+    """Rows of different shapes cut the batches of a model."""
+    TRANSFER = "transfer"
+    """The transfer of rows to the node's process and back takes longer than its work."""
+    GARBAGE_COLLECTION = "garbage collection"
+    """Python's garbage collector stops all threads for much of the time."""
+    ONE_AT_A_TIME = "one at a time"
+    """Its calls wait for something of which there is one: a device, a lock, a connection."""
+    ONE_STREAM = "one stream"
+    """The rows of a stream pass one after the other, and there are fewer streams than threads."""
+    FRONT_END = "front end"
+    """The HTTP thread of a server has no time left."""
     CAPACITY = "capacity"
     """The threads are always at work, and more threads would help."""
     PROCESSORS = "processors"
     """Every processor is in use."""
     SLOW_INPUT = "slow input"
     """All nodes wait for input."""
+
+
+class Confidence(StrEnum):
+    """The certainty of a finding."""
+
+    HIGH = "high"
+    """Counted exactly, or measured by an experiment."""
+    MEDIUM = "medium"
+    """The figures show this cause, and nothing else is known to have this effect."""
+    LOW = "low"
+    """Another cause would show the same figures."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +82,9 @@ class Finding:
         gain: The expected growth of the rate with the change, as a share of the rate now. None if
             it is unknown, or if the change improves something other than the rate.
         then: The next limit of the rate after the change.
+        is_measured: Whether an experiment has measured `gain`.
+        confidence: The certainty of the cause.
+        second: The next probable cause, and the experiment that would tell them apart; or ``""``.
     """
 
     node: str
@@ -63,3 +95,6 @@ class Finding:
     advice: str = ""
     gain: float | None = None
     then: str = ""
+    is_measured: bool = False
+    confidence: Confidence = Confidence.MEDIUM
+    second: str = ""

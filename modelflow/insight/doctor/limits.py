@@ -5,17 +5,18 @@ finding counts. Later rules rely on the earlier ones having found nothing.
 """
 
 import math
+from typing import Any
 
 from modelflow.insight.doctor.case import Case, StageCase
-from modelflow.insight.doctor.finding import Cause, Finding
+from modelflow.insight.doctor.finding import Cause, Confidence, Finding
 
 # A source limits the flow if its threads are at work for at least this share of the time.
 _AT_WORK = 0.75
 # Seconds of waiting for the interpreter lock that show several computing threads. The switch
 # interval of the interpreter is 5 ms.
 _CONTENDED = 0.002
-# Seconds. A quarter of the waits for the interpreter lock exceeds this only under contention.
-_LATE = 0.0004
+# Processors that a call wants on average, above which it is no mere waiter.
+_WANTED = 0.25
 _MUCH_WAITING = 0.3
 _MUCH_RUNNABLE = 0.25
 _MUCH_FOREIGN = 0.25
@@ -35,9 +36,18 @@ def interpreter_lock(case: Case, stage: StageCase) -> Finding | None:
     late, workers = case.lock_wait, sum(s.threads for s in case.stages if s.occupied > 0.5)
     if late is None or late < _CONTENDED or workers < 2 or stage.first.waiting < _MUCH_WAITING:
         return None
-    worst = max(case.stages, key=lambda one: one.cores)
-    node = worst.first
-    most = min(worst.threads, case.processors) / max(1e-9, worst.cores)
+    return _python_finding(case, max(case.stages, key=lambda one: one.cores), late)
+
+
+def _python_finding(
+    case: Case, worst: StageCase, late: float, *, is_mobile: bool = True
+) -> Finding:
+    node, threads = worst.first, max(worst.threads, min(2 * worst.threads, case.processors))
+    # At most one processor for each process; 0.6: the transfer there and back costs time.
+    most = min(float(threads), case.processors - (case.foreign or 0.0)) / max(0.5, worst.cores)
+    changes: dict[str, Any] = {f"{worst.name}.workers": "process"}
+    if threads > worst.threads:
+        changes[f"{worst.name}.threads"] = threads
     return Finding(
         worst.heaviest.node,
         Cause.INTERPRETER_LOCK,
@@ -47,29 +57,39 @@ def interpreter_lock(case: Case, stage: StageCase) -> Finding | None:
             f"{node.waiting:.0%} waiting",
             f"a thread that wants the interpreter gets it after {late * 1e3:.2g} ms",
         ),
-        change={f"{worst.name}.workers": "process"},
-        advice="or have the unit call code that releases the lock (NumPy, OpenCV, an engine)",
-        gain=max(0.0, 0.6 * (most - 1.0)),  # 0.6: the transfer to processes and back costs time
+        change=changes if is_mobile else {},
+        advice="have the unit call code that releases the lock (NumPy, OpenCV, an engine)",
+        gain=max(0.0, 0.6 * (most - 1.0)) if is_mobile else None,
     )
 
 
-def foreign_load(case: Case, stage: StageCase) -> Finding | None:
-    """Finds other programs that use the processors which the stage needs."""
-    node, foreign = stage.first, case.foreign
-    is_much = foreign is not None and foreign >= _MUCH_FOREIGN * case.processors
-    if not is_much or node.runnable < _MUCH_RUNNABLE:
+def foreign_load(case: Case, stage: StageCase | None) -> Finding | None:
+    """Finds other programs that use the processors which the flow needs.
+
+    Args:
+        case: The flow.
+        stage: The stage with the greatest load, if it is known.
+    """
+    foreign = case.foreign or 0.0
+    if foreign < _MUCH_FOREIGN * case.processors or stage is None:
         return None
+    node = stage.first
+    is_short = case.used >= case.processors - 2 * _FREE
+    wants = node.running + node.runnable >= _WANTED
+    if case.without_processor < _WANTED and not (is_short and wants):
+        return None  # it waits for other things, and has the processors that it needs
     return Finding(
         stage.heaviest.node,
         Cause.FOREIGN_LOAD,
-        "other programs have the processors that it wants",
+        "other programs have the processors that it wants, so its own limit cannot be told",
         (
-            f"for {node.runnable:.0%} of the time in its calls its threads could have run and had "
-            "no processor",
             f"others use {foreign:.1f} of {case.processors} processors, this flow "
             f"{case.cores or 0.0:.1f}",
+            f"for {node.runnable:.0%} of the time in its calls its threads could have run and had "
+            "no processor",
         ),
-        advice="end them, or give the flow its own processors; this measurement is unreliable",
+        advice="end them, or give the flow its own processors, and look again",
+        confidence=Confidence.HIGH,
     )
 
 
@@ -91,27 +111,6 @@ def oversubscription(case: Case, stage: StageCase) -> Finding | None:
         change={f"{stage.name}.threads": case.processors},
         gain=0.0,
         then=f"the {case.processors} processors",
-    )
-
-
-def queue_bounds_batch(case: Case, stage: StageCase) -> Finding | None:
-    """Finds a queue that holds fewer rows than a batch may have."""
-    node = stage.first
-    if not 0 < node.capacity < node.batch_size or node.mean_batch_size < 0.5 * node.capacity:
-        return None
-    line = stage.service_time
-    gain = None
-    if line is not None:
-        faster = line.rate(node.batch_size) / max(1e-9, line.rate(node.mean_batch_size))
-        gain = max(0.0, min(faster, case.next_limit(stage)[0]) - 1.0)
-    return Finding(
-        stage.heaviest.node,
-        Cause.QUEUE_BOUNDS_BATCH,
-        f"a batch may have {node.batch_size} rows, and its queue holds {node.capacity}",
-        (f"{node.mean_batch_size:.1f} rows a call",),
-        change={f"{stage.name}.queue_size": 2 * node.batch_size},
-        gain=gain,
-        then=case.next_limit(stage)[1],
     )
 
 
@@ -147,14 +146,14 @@ def small_batch(case: Case, stage: StageCase) -> Finding | None:
     )
 
 
-def few_streams(case: Case, stage: StageCase) -> Finding | None:
+def one_stream(case: Case, stage: StageCase) -> Finding | None:
     """Finds a stage with no more streams than threads, where more threads would be idle."""
-    streams = case.interval.in_flight
+    streams = case.interval.in_flight + sum(one.is_source for one in case.stages)
     if not stage.is_stream or streams > stage.threads:
         return None
     return Finding(
         stage.heaviest.node,
-        Cause.CAPACITY,
+        Cause.ONE_STREAM,
         "it is always at work, and the rows of a stream go through it one after the other",
         (*_work(stage), f"streams under way: {streams}, its threads: {stage.threads}"),
         advice="several streams at once, with a thread for each, or less work a row",
@@ -162,10 +161,11 @@ def few_streams(case: Case, stage: StageCase) -> Finding | None:
 
 
 def capacity(case: Case, stage: StageCase) -> Finding | None:
-    """Finds threads that are always at work while processors are free for more threads.
+    """Finds threads that are always at work while more of them could help.
 
     Stages with nearly the same load get more threads as well. Otherwise they would limit the rate
-    at once, and the change would gain nothing.
+    at once, and the change would gain nothing. Whether calls that wait get faster by more threads
+    is open: a device, a lock or a connection serves one call at a time.
     """
     equals = case.equals(stage, _WORTH)
     limit, name = case.next_limit(stage, equals)
@@ -185,37 +185,62 @@ def capacity(case: Case, stage: StageCase) -> Finding | None:
     gain = min(faster, limit) - 1.0
     if gain < _WORTH:
         return None
-    late = case.lock_wait_p75
-    is_doubtful = stage.first.waiting >= _MUCH_WAITING and late is not None and late > _LATE
-    doubt = (f"a thread that wants the interpreter often waits {(late or 0) * 1e3:.2g} ms for it",)
+    is_open = not stage.is_computing or case.lock_wait is None
+    other = Cause.INTERPRETER_LOCK if stage.is_computing else Cause.ONE_AT_A_TIME
     return Finding(
         stage.heaviest.node,
         Cause.CAPACITY,
         "its threads are always at work, and the others wait for it",
-        _work(stage) + (doubt if is_doubtful else ()),
+        _work(stage),
         change=changes,
-        advice="if it waits for the interpreter lock, more threads do not help: try it"
-        if is_doubtful
-        else "",
-        gain=None if is_doubtful else gain,
+        gain=None if is_open else gain,
         then=name,
+        confidence=Confidence.LOW if is_open else Confidence.MEDIUM,
+        second=f"{other}: more threads would gain nothing; try them" if is_open else "",
     )
 
 
 def processors(case: Case, stage: StageCase) -> Finding | None:
-    """Finds that every processor is in use, when only less work helps."""
-    what = f"all {case.processors} processors are used, most by this node"
-    if case.used < case.processors - 2 * _FREE:
+    """Finds that every processor is in use by this flow, when only less work helps."""
+    used = case.cores or 0.0
+    told = f"the flow uses {used:.1f} of {case.processors} processors, most of it this node"
+    if used < case.processors - 2 * _FREE or stage.wanted < _WANTED:
         if not _is_crowded(case, stage):
             return None
-        what = f"it could run more often than the {case.processors} processors let it"
+        told = f"it could run more often than the {case.processors} processors let it"
     return Finding(
         stage.heaviest.node,
         Cause.PROCESSORS,
-        what,
-        (*_work(stage), f"the flow uses {case.cores or 0.0:.1f} processors"),
+        "there is no processor left for it",
+        (*_work(stage), told),
         advice="make the node cheaper, move it to another device, or take a larger machine",
         gain=0.0,
+    )
+
+
+def one_at_a_time(stage: StageCase) -> Finding:
+    """Returns the finding for a stage that more threads and larger batches were tried for."""
+    return Finding(
+        stage.heaviest.node,
+        Cause.ONE_AT_A_TIME,
+        "its calls wait for something that serves one call at a time",
+        _work(stage),
+        advice="shorten its calls, or let it use several of it: devices, connections, locks",
+    )
+
+
+def python_code(case: Case, *, is_mobile: bool) -> Finding | None:
+    """Returns the finding for the stage that holds a contended interpreter lock the most, or None.
+
+    Args:
+        case: The flow.
+        is_mobile: Whether the unit of the heaviest stage may run with ``workers=process``.
+    """
+    late = case.lock_wait
+    if late is None or late < _CONTENDED:
+        return None
+    return _python_finding(
+        case, max(case.stages, key=lambda one: one.cores), late, is_mobile=is_mobile
     )
 
 
@@ -228,7 +253,10 @@ def _is_crowded(case: Case, stage: StageCase) -> bool:
 
 
 def slow_input(case: Case) -> Finding | None:
-    """Finds an input that is too slow: no node has enough to do."""
+    """Finds a source that computes all the time, or senders that bring too little.
+
+    A source that waits in its calls may be a camera, and its pace is then no fault.
+    """
     sources = [stage for stage in case.stages if stage.is_source]
     slow = max(sources, key=lambda stage: stage.occupied, default=None)
     evidence = tuple(
@@ -237,7 +265,7 @@ def slow_input(case: Case) -> Finding | None:
         if not stage.is_source
     )[:3]
     rate = 0.0 if slow is None else slow.first.rows_per_second
-    if slow is not None and slow.occupied >= _AT_WORK and rate > 0:
+    if slow is not None and slow.occupied >= _AT_WORK and slow.is_computing and rate > 0:
         return Finding(
             slow.name,
             Cause.SLOW_INPUT,
@@ -274,10 +302,8 @@ def _work(stage: StageCase) -> tuple[str, ...]:
 LIMITS = (
     interpreter_lock,
     oversubscription,
-    foreign_load,
-    queue_bounds_batch,
     small_batch,
-    few_streams,
+    one_stream,
     capacity,
     processors,
 )

@@ -1,14 +1,17 @@
 """The flow's side of a unit that runs in a process of its own."""
 
 import pickle
+import sys
 import threading
 from collections.abc import Sequence
 from typing import Any
 
 from modelflow.buffer import Buffer
+from modelflow.device import CPU
 from modelflow.errors import PlanError, WorkerProcessError
 from modelflow.ipc import process as processes
 from modelflow.ipc.channel import MessageError, sendable
+from modelflow.plan import UnitPlan
 from modelflow.runtime.stages.executors.child import Answer, Item, Job
 from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.unit import Context, FlowUnit
@@ -196,6 +199,20 @@ class ProcessUnit(FlowUnit):
         with self._lock:
             self._process = None
         return how
+
+
+def explain_immobility(unit: UnitPlan) -> str:
+    """Returns the reason why a unit cannot run with ``workers=process``, or an empty text."""
+    try:
+        job = pickle.dumps((unit.spec.devices[CPU.kind], unit.config))
+    except KeyError:
+        return f"unit {unit.spec.name!r} does not run on the CPU"
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        return f"unit {unit.spec.name!r} cannot be made in another process ({error})"
+    main = sys.modules["__main__"]
+    if b"__main__" in job and getattr(main, "__file__", None) is None:
+        return f"unit {unit.spec.name!r} is defined in a console, not in a module"
+    return ""
 
 
 def _value(value: Any) -> Any:

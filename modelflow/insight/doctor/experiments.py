@@ -1,0 +1,168 @@
+"""Experiments: a change of a running flow for a moment, and its effect on the rate.
+
+Example: node ``infer`` is always at work, and its calls wait. Only a trial shows whether more
+threads help. The rate is measured as it is (170 rows/s), with two threads (171 rows/s), and as it
+is again. More threads gain nothing, so its calls wait for something that serves one at a time.
+
+All changes are those of `Flow.reconfigure`, and are taken back.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from modelflow.errors import FlowFailed, ModelflowError
+from modelflow.insight.doctor.finding import Cause
+
+if TYPE_CHECKING:
+    from modelflow.flow import Flow
+    from modelflow.plan import StagePlan
+
+WORTH = 0.1
+"""The least gain of a change that counts."""
+
+# Seconds until queues and threads have adapted, of a measurement, and of the longest measurement.
+_SETTLING, _SECONDS, _MOST_SECONDS = 0.3, 0.8, 2.5
+# A measurement goes on until the node had this many calls.
+_LEAST_CALLS = 16
+# A smaller change is chosen if it reaches this share of the best rate.
+_NEARLY = 0.95
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A tried change.
+
+    Attributes:
+        cause: The cause that the change would show, if it gains.
+        change: The best of the tried changes.
+        before: Rows a second of the measured node without the change.
+        after: Rows a second with the change.
+        noise: The relative difference of the two rates without the change, before and after the
+            trial.
+    """
+
+    cause: Cause
+    change: Mapping[str, Any]
+    before: float
+    after: float
+    noise: float
+
+    @property
+    def gain(self) -> float:
+        """The growth of the rate, as a share."""
+        return self.after / self.before - 1.0 if self.before > 0 else 0.0
+
+    @property
+    def is_gain(self) -> bool:
+        """Whether the gain is worth the change, and larger than the noise."""
+        return self.gain >= max(WORTH, self.noise)
+
+    def __str__(self) -> str:
+        changes = " ".join(f"--set {key}={value}" for key, value in self.change.items())
+        return f"{changes}: {self.before:.1f} -> {self.after:.1f} rows/s ({self.gain:+.0%})"
+
+
+class Laboratory:
+    """Tries changes of a running flow under load, one after the other."""
+
+    def __init__(
+        self,
+        flow: "Flow",
+        node: str,
+        wait: Callable[[float], bool],
+        told: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """Takes a running flow.
+
+        Args:
+            flow: The flow, under steady load, without other users.
+            node: The node whose rows are counted.
+            wait: Waits for so many seconds, and returns True if the load or the user has ended.
+            told: Called with each line of the progress.
+        """
+        self._flow = flow
+        self._node = node
+        self._wait = wait
+        self._told = told
+        self.notes: list[str] = []
+        self.is_over = False
+
+    def try_steps(self, cause: Cause, steps: Sequence[Mapping[str, Any]]) -> Experiment | None:
+        """Tries a change, and stronger ones while they gain.
+
+        Args:
+            cause: The cause that the change would show.
+            steps: The changes, each stronger than the one before.
+
+        Returns:
+            The experiment with the least change that has nearly the best rate. None if nothing
+            could be measured.
+        """
+        first = 0.0 if not steps or self.is_over else self._rate()
+        if not first:
+            return None
+        rates: list[float] = []
+        back = self._inverse(steps[0])
+        try:
+            for step in steps:
+                self._told(", ".join(f"{key}={value}" for key, value in step.items()))
+                self._flow.reconfigure(step)
+                rates.append(self._rate())
+                if self.is_over or rates[-1] < (1 + WORTH) * max([first, *rates[:-1]]):
+                    break
+        except (ModelflowError, FlowFailed) as error:
+            if not self._flow.is_running:
+                raise
+            self.notes.append(f"could not be tried: {error}")
+        finally:
+            if self._flow.is_running:
+                self._flow.reconfigure(back)
+        last = self._rate()
+        if not rates or not last:
+            return None
+        best = max(rates)
+        place = next(place for place, rate in enumerate(rates) if rate >= _NEARLY * best)
+        before = (first + last) / 2
+        return Experiment(cause, steps[place], before, rates[place], abs(first - last) / before)
+
+    def _rate(self) -> float:
+        """Returns the rows a second of the measured node, over enough calls."""
+        if self._pause(_SETTLING):
+            return 0.0
+        before = after = self._flow.stats()
+        while after.time - before.time < _MOST_SECONDS:
+            if self._pause(_SECONDS):
+                return 0.0
+            after = self._flow.stats()
+            if after[self._node].batches - before[self._node].batches >= _LEAST_CALLS:
+                break
+        rows = after[self._node].buffers - before[self._node].buffers
+        return rows / (after.time - before.time)
+
+    def _pause(self, seconds: float) -> bool:
+        if self._wait(seconds) or not self._flow.is_running:
+            self.is_over = True
+        return self.is_over
+
+    def _inverse(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the changes that lead back to the present plan."""
+        plan, found = self._flow.scheduler.plan, {}
+        for target in changes:
+            node, _, key = target.rpartition(".")
+            if not node:
+                found[target] = plan.max_in_flight
+            elif key == "queue_size":
+                stage = plan.stages[node]
+                found[target] = min(stage.bounds)
+                ports = zip(stage.unit.inputs, stage.bounds, strict=True)
+                found |= {f"{node}.queue_size_{port}": bound for port, bound in ports}
+            else:
+                found[target] = _present(plan.stages[node], key)
+        return found
+
+
+def _present(stage: "StagePlan", key: str) -> Any:
+    return (
+        stage.unit.settings.batch_timeout_ms if key == "batch_timeout_ms" else getattr(stage, key)
+    )
