@@ -2,8 +2,8 @@
 
 python benchmarks/planted_causes.py [--only "small batch"] [--seeds 3] [--beside 2] [--healthy 50]
 
-Each plant knows its causes and its cure. A diagnosis is right if it names cause and node, and if its
-change brings half of the gain that it predicts and 80 % of the cure's gain. A change that lowers the
+Each plant knows its causes and its cure. A diagnosis is right if it names cause and node. Its
+change must bring half of the gain that it predicts and 80 % of the cure's gain. A change that lowers the
 rate by 5 % or more is harmful. Healthy flows have no finding. With ``--beside`` so many other
 processes compute meanwhile: "foreign load" is then a right answer, too.
 """
@@ -16,6 +16,9 @@ import hashlib
 import multiprocessing
 import os
 import random
+import socket
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -24,6 +27,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,11 +36,13 @@ from measure import print_table
 
 import modelflow
 from modelflow import plugins
+from modelflow.cli.insight.fetch import ask
 from modelflow.device import Device, Memory
 from modelflow.device.lookup import GROUP, MEMORIES
 from modelflow.errors import Cancelled, ConfigError, FlowUnitError, StreamClosed
-from modelflow.insight.doctor import Diagnosis
+from modelflow.insight.doctor import Case, Diagnosis, diagnose
 from modelflow.insight.doctor.examination import Examination
+from modelflow.profile.snapshot import Snapshot
 from modelflow.unit.kind import Stream
 from modelflow.unit.port import Port
 from modelflow.unit.spec import FlowUnitSpec
@@ -150,7 +156,7 @@ def cheap(value: Any) -> Any:
     return value[:1]
 
 
-# -- faults and bounds ------------------------------------------------------------------------------
+# -- faults and bounds ----------------------------------------------------------------------------
 
 
 def errors(place: int, rng: random.Random) -> Planted:
@@ -295,7 +301,7 @@ def timeout(place: int, rng: random.Random) -> Planted:
     )
 
 
-# -- calls that wait --------------------------------------------------------------------------------
+# -- calls that wait ------------------------------------------------------------------------------
 
 
 def remote_call(place: int, rng: random.Random) -> Planted:
@@ -489,7 +495,7 @@ def stream_unit(node: str, own: type[FlowUnit]) -> Any:
 def disk(place: int, rng: random.Random) -> Planted:
     """Writes each row to the disk, one after the other."""
     node, lock = NODES[place], threading.Lock()
-    file = tempfile.TemporaryFile()
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - the unit writes as long as the flow runs
     data = rng.randbytes(1 << 20)
 
     def write() -> None:
@@ -504,7 +510,7 @@ def disk(place: int, rng: random.Random) -> Planted:
     )
 
 
-# -- calls that compute -----------------------------------------------------------------------------
+# -- calls that compute ---------------------------------------------------------------------------
 
 
 def capacity(place: int, rng: random.Random) -> Planted:
@@ -725,7 +731,7 @@ def copies(place: int, rng: random.Random) -> Planted:
     return Planted({(node, "copies")}, units, {node: "device=slowbus"})
 
 
-# -- input and other programs -----------------------------------------------------------------------
+# -- input and other programs ---------------------------------------------------------------------
 
 SOURCE = """digraph source { fuse=off files NODES files -> first -> second -> third }"""
 
@@ -758,21 +764,32 @@ def burn(over: Any) -> None:
         sum(range(20000))
 
 
-@contextmanager
-def burners(count: int) -> Iterator[None]:
-    """Starts other processes that compute."""
+def start_burners(count: int, over: Any) -> None:
+    """Starts processes that are no children of the flow's process, and waits for their end."""
     context = multiprocessing.get_context("spawn")
-    over = context.Event()
     processes = [context.Process(target=burn, args=(over,)) for _ in range(count)]
     for process in processes:
         process.start()
-    time.sleep(1.0 if count else 0.0)
+    for process in processes:
+        process.join()
+
+
+@contextmanager
+def burners(count: int) -> Iterator[None]:
+    """Lets other processes compute inside the block."""
+    if not count:
+        yield
+        return
+    context = multiprocessing.get_context("spawn")
+    over = context.Event()
+    starter = context.Process(target=start_burners, args=(count, over))
+    starter.start()
+    time.sleep(2.0)
     try:
         yield
     finally:
         over.set()
-        for process in processes:
-            process.join()
+        starter.join()
 
 
 def foreign(count: int) -> Callable[[int, random.Random], Planted]:
@@ -785,7 +802,7 @@ def foreign(count: int) -> Callable[[int, random.Random], Planted]:
     return plant
 
 
-# -- healthy flows ----------------------------------------------------------------------------------
+# -- healthy flows --------------------------------------------------------------------------------
 
 
 def camera(place: int, rng: random.Random) -> Planted:
@@ -843,10 +860,104 @@ def computing_half(place: int, rng: random.Random) -> Planted:
     return Planted(set(), units, drive=poisson(0.4 / seconds, own), is_driven=False)
 
 
-# -- who uses it ------------------------------------------------------------------------------------
+# -- servers ----------------------------------------------------------------------------------------
 
 
-def streaming(
+@dataclass
+class Served:
+    """A server, the load on it, and the right answers.
+
+    Attributes:
+        expected: As in `Planted`.
+        seconds: The time of a call of its only node.
+        load: The options of ``modelflow load``; None for no requests.
+    """
+
+    expected: set[tuple[str, str]]
+    seconds: float
+    load: tuple[str, ...] | None
+
+
+def server_front_end(place: int, rng: random.Random) -> Served:
+    clients = str(rng.choice((16, 32)))
+    return Served({("server", "front end")}, 0.0, ("--clients", clients))
+
+
+def server_node(place: int, rng: random.Random) -> Served:
+    """A node that waits, for more requests than it can answer."""
+    return Served({("slow", "capacity")}, rng.uniform(0.01, 0.02), ("--clients", "16"))
+
+
+def server_idle(place: int, rng: random.Random) -> Served:
+    return Served(set(), 0.0, None)
+
+
+def server_half_load(place: int, rng: random.Random) -> Served:
+    seconds = rng.uniform(5e-3, 1e-2)
+    return Served(set(), seconds, ("--rate", f"{0.5 / seconds:.0f}"))
+
+
+def examine_server(served: Served, seconds: float) -> "Verdict":
+    """Starts a server and its clients, and has it observed from outside."""
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        unit = "import time\nimport modelflow\n\n\n@modelflow.flowunit\n"
+        unit += f"def slow(value):\n    time.sleep({served.seconds})\n    return value\n"
+        graph = """[graph]\ngraphconf = '''digraph served {
+            input [type=input] slow [flowunit="slow_units:slow", threads=1] output [type=output]
+            input -> slow -> output }'''"""
+        for name, text in (("slow_units.py", unit), ("served.toml", graph)):
+            (Path(folder) / name).write_text(text)
+        port = free_port()
+
+        def start(*words: str) -> None:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "modelflow", *words],
+                cwd=folder,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            stack.callback(process.wait)
+            stack.callback(process.terminate)
+
+        start("serve", "served.toml", "--http", str(port), "--grpc", "off")
+        address = f"http://127.0.0.1:{port}/stats"
+        first = asked(address)
+        if served.load is not None:
+            url = f"http://127.0.0.1:{port}/v1/models/served:predict"
+            row = Path(folder) / "row.json"
+            row.write_text('{"instances": [[1, 2, 3, 4]]}')
+            start("load", url, "--body", str(row), "--seconds", "60", *served.load)
+            time.sleep(3.0)
+            first = asked(address)
+        time.sleep(seconds)
+        found = diagnose(Case.between(first, asked(address)))
+    finding = found.findings[0] if found.findings else None
+    named = None if finding is None else (finding.node, str(finding.cause))
+    return Verdict(named, None if finding is None else finding.gain, None, None, found)
+
+
+def asked(address: str) -> Snapshot:
+    """Returns the snapshot of a server, once it answers."""
+    end = time.monotonic() + 30
+    while True:
+        try:
+            return ask(address)
+        except ConfigError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.1)
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+# -- who uses it ----------------------------------------------------------------------------------
+
+
+def streaming(  # noqa: C901 - a sender and its readers
     *,
     pause: float = 0.0,
     read_pause: float = 0.0,
@@ -858,7 +969,7 @@ def streaming(
     With ``most``, so many rows are under way at most.
     """
 
-    def drive(flow: modelflow.Flow, over: threading.Event) -> None:
+    def drive(flow: modelflow.Flow, over: threading.Event) -> None:  # noqa: C901
         stream = flow.create_stream_io()
         room = threading.Semaphore(most) if most else None
 
@@ -978,7 +1089,7 @@ def waiting(flow: modelflow.Flow, over: threading.Event) -> None:
     over.wait()
 
 
-# -- the trial --------------------------------------------------------------------------------------
+# -- the trial ------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -999,7 +1110,7 @@ class Verdict:
     curable: float | None
     diagnosis: Diagnosis
 
-    def judge(self, planted: Planted, *, is_beside: bool) -> str:
+    def judge(self, planted: Planted | Served, *, is_beside: bool) -> str:  # noqa: PLR0911
         """Returns ``right``, or the reason why it is not."""
         if is_beside and self.found is not None and self.found[1] == FOREIGN:
             return "right"
@@ -1079,8 +1190,10 @@ def gain_of(planted: Planted, changes: Mapping[str, Any], seconds: float) -> flo
     return after / before - 1.0 if before else None
 
 
-def examine(planted: Planted, seconds: float) -> Verdict:
+def examine(planted: Planted | Served, seconds: float) -> Verdict:
     """Runs the graph, has it examined, and measures the change and the cure."""
+    if isinstance(planted, Served):
+        return examine_server(planted, seconds)
     with ExitStack() as stack:
         if planted.around is not None:
             stack.enter_context(planted.around())
@@ -1101,7 +1214,7 @@ def examine(planted: Planted, seconds: float) -> Verdict:
     return Verdict(named, None if finding is None else finding.gain, gained, cured, found)
 
 
-PLANTS: dict[str, Callable[[int, random.Random], Planted]] = {
+PLANTS: dict[str, Callable[[int, random.Random], Planted | Served]] = {
     "errors": errors,
     "unread": unread,
     "slow reader": slow_reader,
@@ -1145,11 +1258,13 @@ PLANTS: dict[str, Callable[[int, random.Random], Planted]] = {
     "copies": copies,
     "slow source": slow_source,
     "slow sender": slow_sender,
+    "server, front end": server_front_end,
+    "server, slow node": server_node,
     "foreign load of 1": foreign(1),
     "foreign load of 2": foreign(2),
     "foreign load of 4": foreign(4),
 }
-HEALTHY: dict[str, Callable[[int, random.Random], Planted]] = {
+HEALTHY: dict[str, Callable[[int, random.Random], Planted | Served]] = {
     "camera": camera,
     "camera, stream unit": camera_stream,
     "paced clients": paced_clients,
@@ -1157,6 +1272,8 @@ HEALTHY: dict[str, Callable[[int, random.Random], Planted]] = {
     "half load": half_load,
     "one client": one_client,
     "computing for 40 %": computing_half,
+    "idle server": server_idle,
+    "server at half load": server_half_load,
 }
 
 

@@ -168,7 +168,9 @@ class Examination:
         best = max((one for one in tried if one.is_gain), key=lambda one: one.gain, default=None)
         if best is not None:
             return _measured(self._of_gain(case, stage, best), best)
-        return self._without_gain(case, stage, plan)
+        waits = [one.lock_wait for one in tried if one.cause is Cause.CAPACITY]
+        late = max([case.lock_wait or 0.0, *waits])
+        return self._without_gain(replace(case, lock_wait=late), stage, plan)
 
     def _steps(
         self, case: Case, stage: StageCase, plan: "StagePlan"
@@ -250,7 +252,8 @@ def _measured(finding: Finding, done: Experiment) -> Finding:
     return replace(
         finding,
         change=dict(done.change),
-        gain=done.gain,
+        # Threads that take processors from each other do so more at one time than at another.
+        gain=done.gain * (0.5 if done.cause is Cause.OVERSUBSCRIPTION else 1.0),
         is_measured=True,
         confidence=Confidence.HIGH,
         evidence=(*finding.evidence, f"tried: {done}"),

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from modelflow.errors import FlowFailed, ModelflowError
 from modelflow.insight.doctor.finding import Cause
+from modelflow.profile.process import LockProbe
+from modelflow.signals import Undisturbed
 
 if TYPE_CHECKING:
     from modelflow.flow import Flow
@@ -25,6 +27,8 @@ WORTH = 0.1
 _SETTLING, _SECONDS, _MOST_SECONDS = 0.3, 0.8, 2.5
 # A measurement goes on until the node had this many calls.
 _LEAST_CALLS = 16
+# A gain below this share is measured twice, and the smaller one counts.
+_DOUBTFUL = 0.3
 # A smaller change is chosen if it reaches this share of the best rate.
 _NEARLY = 0.95
 
@@ -36,31 +40,31 @@ class Experiment:
     Attributes:
         cause: The cause that the change would show, if it gains.
         change: The best of the tried changes.
-        before: Rows a second of the measured node without the change.
-        after: Rows a second with the change.
-        noise: The relative difference of the two rates without the change, before and after the
-            trial.
+        before: The measured rates without the change, in rows a second of the measured node.
+        after: The measured rates with the change.
+        lock_wait: The longest median of the waits for the interpreter lock, in seconds, over the
+            measurements with changes.
     """
 
     cause: Cause
     change: Mapping[str, Any]
-    before: float
-    after: float
-    noise: float
+    before: Sequence[float]
+    after: Sequence[float]
+    lock_wait: float
 
     @property
     def gain(self) -> float:
-        """The growth of the rate, as a share."""
-        return self.after / self.before - 1.0 if self.before > 0 else 0.0
+        """The growth of the rate, as a share: from the best rate before to the worst after."""
+        return min(self.after) / max(self.before) - 1.0
 
     @property
     def is_gain(self) -> bool:
-        """Whether the gain is worth the change, and larger than the noise."""
-        return self.gain >= max(WORTH, self.noise)
+        """Whether the gain is worth the change."""
+        return self.gain >= WORTH
 
     def __str__(self) -> str:
         changes = " ".join(f"--set {key}={value}" for key, value in self.change.items())
-        return f"{changes}: {self.before:.1f} -> {self.after:.1f} rows/s ({self.gain:+.0%})"
+        return f"{changes}: {max(self.before):.1f} -> {min(self.after):.1f} rows/s"
 
 
 class Laboratory:
@@ -87,6 +91,7 @@ class Laboratory:
         self._told = told
         self.notes: list[str] = []
         self.is_over = False
+        self._lock_waits = [0.0]
 
     def try_steps(self, cause: Cause, steps: Sequence[Mapping[str, Any]]) -> Experiment | None:
         """Tries a change, and stronger ones while they gain.
@@ -103,6 +108,7 @@ class Laboratory:
         if not first:
             return None
         rates: list[float] = []
+        self._lock_waits = [0.0]
         back = self._inverse(steps[0])
         try:
             for step in steps:
@@ -118,25 +124,48 @@ class Laboratory:
         finally:
             if self._flow.is_running:
                 self._flow.reconfigure(back)
+        seen = max(self._lock_waits)
         last = self._rate()
         if not rates or not last:
             return None
         best = max(rates)
         place = next(place for place, rate in enumerate(rates) if rate >= _NEARLY * best)
-        before = (first + last) / 2
-        return Experiment(cause, steps[place], before, rates[place], abs(first - last) / before)
+        before, after = [first, last], [rates[place]]
+        if WORTH <= after[0] / max(before) - 1.0 < _DOUBTFUL:
+            self._repeat(steps[place], back, before, after)
+        if self.is_over:
+            return None
+        return Experiment(cause, steps[place], before, after, seen)
+
+    def _repeat(
+        self,
+        step: Mapping[str, Any],
+        back: Mapping[str, Any],
+        before: list[float],
+        after: list[float],
+    ) -> None:
+        """Measures a change once more, and the rate without it."""
+        try:
+            self._flow.reconfigure(step)
+            after.append(self._rate())
+        finally:
+            if self._flow.is_running:
+                self._flow.reconfigure(back)
+        before.append(self._rate())
 
     def _rate(self) -> float:
         """Returns the rows a second of the measured node, over enough calls."""
         if self._pause(_SETTLING):
             return 0.0
         before = after = self._flow.stats()
-        while after.time - before.time < _MOST_SECONDS:
-            if self._pause(_SECONDS):
-                return 0.0
-            after = self._flow.stats()
-            if after[self._node].batches - before[self._node].batches >= _LEAST_CALLS:
-                break
+        with Undisturbed(LockProbe()) as probe:
+            while after.time - before.time < _MOST_SECONDS:
+                if self._pause(_SECONDS):
+                    return 0.0
+                after = self._flow.stats()
+                if after[self._node].batches - before[self._node].batches >= _LEAST_CALLS:
+                    break
+        self._lock_waits.append(probe.figures.get("lock_wait_seconds", 0.0))
         rows = after[self._node].buffers - before[self._node].buffers
         return rows / (after.time - before.time)
 
