@@ -66,6 +66,8 @@ class InferCall:
         """The number of items in the request."""
         self.is_over = False
         """The flow has returned the whole answer."""
+        self.trace_id = ""
+        """The trace of the request, if the trace is sampled."""
         self.is_without_axis = False
         """No input has a batch axis, and neither do the outputs then."""
 
@@ -80,6 +82,7 @@ class InferCall:
 
     def watch(self, request_context: RequestObserver) -> None:
         """Reports the batches of a request that is not sent yet to the observer's watcher."""
+        self.trace_id = request_context.sampled_trace
         watcher = request_context.watcher()
         if watcher is not None:
             self.request.watch(watcher)
@@ -134,7 +137,7 @@ class InferCall:
             figures.on_failure(problem.code, self.rows, SYSTEM_CLOCK.now() - self.began)
             raise
         except EndOfStream:
-            figures.on_answers(self.rows, (SYSTEM_CLOCK.now() - self.began,))
+            self._on_answer(SYSTEM_CLOCK.now() - self.began)
             raise
         return found
 
@@ -173,8 +176,14 @@ class InferCall:
             figures.on_failure(problem.code, self.rows, SYSTEM_CLOCK.now() - self.began)
             raise
         now = SYSTEM_CLOCK.now()
-        figures.on_answers(self.rows, (now - self.began,), now - self.left_at)
+        self._on_answer(now - self.began, now - self.left_at)
         return found
+
+    def _on_answer(self, seconds: float, answer_seconds: float = 0.0) -> None:
+        figures = self.model.figures
+        figures.on_answers(self.rows, (seconds,), answer_seconds)
+        if self.trace_id:
+            figures.on_traces(((self.trace_id, seconds),))
 
     def outputs(self) -> dict[str, npt.NDArray[Any] | list[Any]]:
         """Returns the result of each output as an array where possible; see `values_of`."""
