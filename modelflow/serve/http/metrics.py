@@ -153,14 +153,14 @@ def _own(models: Sequence[ModelSnapshot]) -> Iterator[Metric]:
     for model in models:
         labels = [model.name, str(model.version)]
         pairs = zip(_buckets(model.latencies), model.exemplars, strict=True)
-        buckets = [(*bucket, _sampled(exemplar)) for bucket, exemplar in pairs]
+        buckets = [(*bucket, _write_exemplar(exemplar)) for bucket, exemplar in pairs]
         latency.add_metric(labels, buckets, model.seconds)
     yield latency
     nodes = [([m.name, str(m.version)], node) for m in models for node in m.nodes]
     yield from node_families(_LABELS, nodes)
 
 
-def _sampled(exemplar: Exemplar | None) -> Sampled | None:
+def _write_exemplar(exemplar: Exemplar | None) -> Sampled | None:
     if exemplar is None:
         return None
     return Sampled({"trace_id": exemplar.trace_id}, exemplar.seconds, exemplar.time)
