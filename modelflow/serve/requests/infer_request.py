@@ -137,7 +137,10 @@ class InferCall:
             figures.on_failure(problem.code, self.rows, SYSTEM_CLOCK.now() - self.began)
             raise
         except EndOfStream:
-            self._on_answer(SYSTEM_CLOCK.now() - self.began)
+            seconds = SYSTEM_CLOCK.now() - self.began
+            figures.on_answers(self.rows, (seconds,))
+            if self.trace_id:
+                figures.on_traces(((self.trace_id, seconds),))
             raise
         return found
 
@@ -176,14 +179,10 @@ class InferCall:
             figures.on_failure(problem.code, self.rows, SYSTEM_CLOCK.now() - self.began)
             raise
         now = SYSTEM_CLOCK.now()
-        self._on_answer(now - self.began, now - self.left_at)
-        return found
-
-    def _on_answer(self, seconds: float, answer_seconds: float = 0.0) -> None:
-        figures = self.model.figures
-        figures.on_answers(self.rows, (seconds,), answer_seconds)
+        figures.on_answers(self.rows, (now - self.began,), now - self.left_at)
         if self.trace_id:
-            figures.on_traces(((self.trace_id, seconds),))
+            figures.on_traces(((self.trace_id, now - self.began),))
+        return found
 
     def outputs(self) -> dict[str, npt.NDArray[Any] | list[Any]]:
         """Returns the result of each output as an array where possible; see `values_of`."""
