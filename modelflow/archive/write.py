@@ -2,7 +2,7 @@
 
 import hashlib
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
@@ -38,13 +38,20 @@ def check_target(target: Path) -> None:
             ) from error
 
 
-def write_archive(target: Path, manifest: Manifest, contents: Mapping[str, Content]) -> Manifest:
+def write_archive(
+    target: Path,
+    manifest: Manifest,
+    contents: Mapping[str, Content],
+    on_bytes: Callable[[int], None] = lambda _: None,
+) -> Manifest:
     """Writes an archive completely or not at all, and removes leftovers of killed processes.
 
     Args:
         target: The path of the archive.
         manifest: The archive's description, whose ``files`` are filled in.
         contents: The files by their names in the archive.
+        on_bytes: Called with the number of bytes that were read or written since the last call.
+            The bytes of each file are read first, and then written.
 
     Returns:
         The manifest as written.
@@ -63,20 +70,27 @@ def write_archive(target: Path, manifest: Manifest, contents: Mapping[str, Conte
             f"the graph has {len(contents)} files; expected fewer than {MOST_MEMBERS}: keep data "
             "outside of the folders of its units and models"
         )
-    manifest = replace(manifest, files={name: _pack(contents[name]) for name in sorted(contents)})
+    manifest = replace(
+        manifest, files={name: _pack(contents[name], on_bytes) for name in sorted(contents)}
+    )
     Manifest.from_bytes(manifest.to_bytes(), f"-o {target}")  # raises for an unreadable manifest
     with explain_os_error(f"-o {target}: cannot be written"):
         if target.parent.is_dir():
             remove_drafts(target.parent, target)
         with whole_file(target) as file:
-            _write(file, manifest, contents)
+            _write(file, manifest, contents, on_bytes)
     return manifest
 
 
-def _write(file: BinaryIO, manifest: Manifest, contents: Mapping[str, Content]) -> None:
+def _write(
+    file: BinaryIO,
+    manifest: Manifest,
+    contents: Mapping[str, Content],
+    on_bytes: Callable[[int], None],
+) -> None:
     said = manifest.to_bytes()
     everything = {**contents, MANIFEST: said}
-    files = {**manifest.files, MANIFEST: _pack(said)}
+    files = {**manifest.files, MANIFEST: _pack(said, on_bytes)}
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for name in sorted(everything):
             member = zipfile.ZipInfo(name, _TIME)
@@ -91,15 +105,17 @@ def _write(file: BinaryIO, manifest: Manifest, contents: Mapping[str, Content]) 
                         break
                     found.update(chunk)
                     packed.write(chunk)
+                    on_bytes(len(chunk))
             if PackedFile(size, found.hexdigest()) != files[name]:
                 raise ConfigError(f"{name}: was changed while it was packed; pack again")
 
 
-def _pack(content: Content) -> PackedFile:
+def _pack(content: Content, on_bytes: Callable[[int], None]) -> PackedFile:
     found, size = hashlib.sha256(), 0
     for chunk in _chunks(content):
         size += len(chunk)
         found.update(chunk)
+        on_bytes(len(chunk))
     return PackedFile(size, found.hexdigest())
 
 

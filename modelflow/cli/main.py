@@ -13,6 +13,7 @@ from modelflow.cli.options.environment import name_variables
 from modelflow.cli.options.parameters import Choice
 from modelflow.cli.terminal.messages import (
     LevelFormatter,
+    TerminalHandler,
     colour_wish,
     tell,
     tell_error,
@@ -68,7 +69,7 @@ _SENTENCES = {
     "doctor": (
         "Names the bottleneck of a flow, the evidence, the change to make, and its expected gain."
     ),
-    "draw": "Draws a graph, with a colour for each device.",
+    "draw": "Draws a graph, with a colour for each device and a mark for each kind of unit.",
     "edit": (
         "Edits a graph file in the browser: its picture, its units' options, its text, its "
         "mistakes."
@@ -171,12 +172,16 @@ def cli(context: click.Context, log_level: str, debug: bool) -> None:
     """
     import logging
 
+    from modelflow.cli.terminal.progress import show_opening
+    from modelflow.flow.life import watch_starts
+
     logging.addLevelName(LEVELS["NOTICE"], "NOTICE")
     wish = colour_wish()
-    handler = logging.StreamHandler()  # stderr
+    handler = TerminalHandler()
     handler.setFormatter(LevelFormatter(is_coloured=sys.stderr.isatty() if wish is None else wish))
     logging.basicConfig(handlers=[handler])
     context.color = wish
+    context.with_resource(watch_starts(show_opening))
     set_log_level(log_level)
     context.obj = {"debug": debug}
     # As with python -m, a unit named by its module ("units:mean") may be in the current folder.

@@ -1,264 +1,275 @@
-"""Places the boxes and edges of a drawing in layers from left to right. Pure functions.
+"""Places the boxes, wires and labels of a drawing. Pure functions.
 
-The order within a layer keeps crossings few. An edge that passes over layers has a place of its own
-among the boxes of each layer (a *lane*). Edges therefore run between boxes and never behind a box.
-A box with a position in the graph file keeps this position, and its edges are drawn straight.
+The data runs to the right, or down. Computations here are for a drawing to the right; a drawing
+down is the same with x and y exchanged. Wires run between boxes and never behind a box. A wire
+that leads back (of a loop) runs below all boxes. A box with a position in the graph file keeps this
+position, and a wire at this box ignores the other boxes.
 """
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
+from modelflow.draw.layers import Lane, Order
 from modelflow.draw.outline import Outline, OutlineEdge, OutlineNode
+from modelflow.draw.shapes import (
+    MARGIN,
+    Box,
+    Curve,
+    Direction,
+    Label,
+    Layout,
+    Point,
+    Size,
+    Wire,
+    bent,
+    map_points,
+    round_corners,
+    round_off,
+    straight,
+)
+from modelflow.draw.text import LABEL_SIZE, shorten, text_width
 
-Point = tuple[float, float]
-"""x and y, in pixels."""
-Curve = tuple[Point, Point, Point, Point]
-"""A cubic Bézier curve: the start, two control points, and the end."""
-
-_LEAST_BEND = 24.0
-
-
-@dataclass(frozen=True)
-class Wire:
-    """An edge in the drawing.
-
-    Attributes:
-        points: The start, the exit from its layer, the passed lanes (in and out), the entry into
-            the last layer, and the end.
-        label: The ports, if the nodes at the ends have several.
-    """
-
-    points: tuple[Point, ...]
-    label: str
-
-    @property
-    def middle(self) -> Point:
-        """The position of the label: the middle of the wire, or of the passed layers."""
-        half = len(self.points) // 2
-        (x0, y0), (x1, y1) = self.points[half - 1], self.points[half]
-        return (x0 + x1) / 2, (y0 + y1) / 2
-
-    @property
-    def curves(self) -> Iterator[Curve]:
-        """The curves, each from the end of the previous curve, and horizontal at their ends."""
-        for (x0, y0), (x1, y1) in itertools.pairwise(dict.fromkeys(self.points)):
-            bend = (x1 - x0) / 2 if y0 == y1 else max(_LEAST_BEND, (x1 - x0) / 2)
-            yield (x0, y0), (x0 + bend, y0), (x1 - bend, y1), (x1, y1)
-
-    @property
-    def path(self) -> str:
-        """The path in SVG syntax."""
-        x, y = self.points[0]
-        parts = [f"M{x:.1f} {y:.1f}"]
-        for _, (x1, y1), (x2, y2), (x3, y3) in self.curves:
-            parts.append(f"C{x1:.1f} {y1:.1f} {x2:.1f} {y2:.1f} {x3:.1f} {y3:.1f}")
-        return " ".join(parts)
+# Pixels.
+LINE = 17.0
+GAP_ACROSS, GAP_DOWN = 56.0, 22.0
+MOST_WIDTH = 1600.0
+"""The width at which ``auto`` turns a drawing down."""
+_LANE, _PORT, _BACK = 8.0, 17.0, 12.0
+_LABEL_HEIGHT, _LABEL_MOST = 16.0, 16
 
 
-# Pixels. The width of letters is that of a common sans-serif font.
-LETTER, LINE = 7.2, 17.0
-GAP_ACROSS, GAP_DOWN, MARGIN = 56.0, 22.0, 18.0
-LEGEND = 34.0
-_LANE = 8.0
-_SWEEPS = 8
-
-# An item of a layer: a box by its name, or the lane of an edge by the index of the edge.
-_Slot = str | int
-Size = tuple[float, float]
-"""Width and height."""
-
-
-@dataclass(frozen=True)
-class Box:
-    """A node in the drawing: position, lines of text, and the kind that decides its colour."""
-
-    name: str
-    kind: str
-    lines: tuple[str, ...]
-    x: float
-    y: float
-    width: float
-    height: float
-
-
-@dataclass(frozen=True)
-class Layout:
-    """A whole drawing, in pixels.
-
-    Attributes:
-        boxes: One box for each node, in their order.
-        wires: One wire for each edge, in their order.
-        kinds: The kinds that the legend explains.
-        width, height: The size.
-        x, y: The upper left corner; negative if a box is left of or above the origin, else 0.
-    """
-
-    boxes: tuple[Box, ...]
-    wires: tuple[Wire, ...]
-    kinds: tuple[str, ...]
-    width: float
-    height: float
-    x: float = 0.0
-    y: float = 0.0
-
-    def at_origin(self) -> "Layout":
-        """Returns the drawing with its upper left corner at 0, 0."""
-        if not (self.x or self.y):
-            return self
-        boxes = tuple(replace(box, x=box.x - self.x, y=box.y - self.y) for box in self.boxes)
-        wires = tuple(
-            replace(wire, points=tuple((x - self.x, y - self.y) for x, y in wire.points))
-            for wire in self.wires
-        )
-        return replace(self, boxes=boxes, wires=wires, x=0.0, y=0.0)
-
-
-def layout_of(outline: Outline, sizes: Mapping[str, Size] | None = None) -> Layout:
+def layout_of(
+    outline: Outline, sizes: Mapping[str, Size] | None = None, direction: Direction = "right"
+) -> Layout:
     """Places the nodes in layers, each node after all nodes that feed the node.
 
     Args:
         outline: The graph.
-        sizes: The size of each box. By default the size follows from its text.
+        sizes: The least size of each box. By default the size follows from its text, and wires
+            have labels.
+        direction: ``right`` or ``down``. ``auto`` is ``down`` if that is less wide, and a drawing
+            to the right is wider than `MOST_WIDTH` and has no box with a position.
     """
-    nodes = {node.name: node for node in outline.nodes}
-    sizes = sizes or {name: _size(node) for name, node in nodes.items()}
-    depth = _depths(outline)
-    layers = _layers(outline, depth)
-    links = _links(outline, depth)
-    for _ in range(_SWEEPS):
-        _sort(layers, links, backwards=False)
-        _sort(layers, links, backwards=True)
-    heights = [
-        [sizes[slot][1] if isinstance(slot, str) else _LANE for slot in layer] for layer in layers
-    ]
-    tallest = max((_column_height(column) for column in heights), default=0.0)
-    boxes: dict[str, Box] = {}
-    lanes: dict[int, list[Point]] = {}
-    columns: dict[str, tuple[float, float]] = {}  # for each box: start and end of its layer
-    x = MARGIN
-    for layer, column in zip(layers, heights, strict=True):
-        width = max(sizes[slot][0] for slot in layer if isinstance(slot, str))
-        y = MARGIN + (tallest - _column_height(column)) / 2
-        for slot, height in zip(layer, column, strict=True):
-            if isinstance(slot, str):
-                own, node = sizes[slot][0], nodes[slot]
-                place = x + (width - own) / 2
-                columns[slot] = x, x + width
-                boxes[slot] = Box(slot, node.kind, node.lines, place, y, own, height)
-            else:
-                middle = y + height / 2
-                lanes.setdefault(slot, []).extend([(x, middle), (x + width, middle)])
-            y += height + GAP_DOWN
-        x += width + GAP_ACROSS
-    pinned = {node.name: node.position for node in outline.nodes if node.position is not None}
-    for name, (middle_x, middle_y) in pinned.items():
-        box = boxes[name]
-        boxes[name] = replace(box, x=middle_x - box.width / 2, y=middle_y - box.height / 2)
-    ways = [
-        _Way(columns[edge.source][1], lanes.get(place, ()), columns[edge.target][0])
-        for place, edge in enumerate(outline.edges)
-    ]
-    wires = tuple(
-        _wire(nodes, boxes, edge, None if {edge.source, edge.target} & pinned.keys() else way)
-        for edge, way in zip(outline.edges, ways, strict=True)
-    )
-    drawn = tuple(boxes[name] for name in nodes)
-    kinds = tuple(dict.fromkeys(box.kind for box in drawn))
-    left = min([0.0, *(box.x - MARGIN for box in drawn)])
-    top = min([0.0, *(box.y - MARGIN for box in drawn)])
-    right = max([x - GAP_ACROSS, *(box.x + box.width for box in drawn)])
-    below = max([tallest + MARGIN, *(box.y + box.height for box in drawn)])
-    width, height = right + MARGIN - left, below + MARGIN + LEGEND - top
-    return Layout(drawn, wires, kinds, width, height, left, top)
-
-
-def _depths(outline: Outline) -> dict[str, int]:
-    """Returns the layer of each node, without the back edges of loops."""
-    sources: dict[str, list[str]] = {}
-    for edge in outline.edges:
-        sources.setdefault(edge.target, []).append(edge.source)
-    depth: dict[str, int] = {}
-    for node in outline.nodes:  # in topological order
-        feeding = [depth[name] for name in sources.get(node.name, ()) if name in depth]
-        depth[node.name] = max(feeding, default=-1) + 1
-    return depth
-
-
-def _layers(outline: Outline, depth: Mapping[str, int]) -> list[list[_Slot]]:
-    layers: list[list[_Slot]] = [[] for _ in range(max(depth.values(), default=-1) + 1)]
-    for name, place in depth.items():
-        layers[place].append(name)
-    for place, edge in enumerate(outline.edges):
-        for passed in range(depth[edge.source] + 1, depth[edge.target]):
-            layers[passed].append(place)
-    return layers
-
-
-def _links(outline: Outline, depth: Mapping[str, int]) -> dict[_Slot, list[_Slot]]:
-    """Returns for each box and lane its neighbours in the adjacent layers."""
-    links: dict[_Slot, list[_Slot]] = {}
-    for place, edge in enumerate(outline.edges):
-        is_long = depth[edge.target] - depth[edge.source] > 1
-        chain: list[_Slot] = [edge.source, *([place] if is_long else []), edge.target]
-        for one, other in itertools.pairwise(chain):
-            links.setdefault(one, []).append(other)
-            links.setdefault(other, []).append(one)
-        if is_long:
-            links[place].append(place)  # the lane of the same edge in the previous layer
-    return links
-
-
-def _sort(
-    layers: list[list[_Slot]], links: Mapping[_Slot, Sequence[_Slot]], *, backwards: bool
-) -> None:
-    """Orders each layer by the mean place of its neighbours in the previous layers."""
-    places: dict[_Slot, float] = {}
-    for layer in reversed(layers) if backwards else layers:
-        means = {}
-        for place, slot in enumerate(layer):
-            near = [places[other] for other in links.get(slot, ()) if other in places]
-            means[slot] = math.fsum(near) / len(near) if near else float(place)
-        layer.sort(key=means.__getitem__)
-        places |= {slot: place - len(layer) / 2 for place, slot in enumerate(layer)}
+    order = Order.of(outline)
+    has_labels = sizes is None
+    sizes = sizes or {node.name: _size(node) for node in outline.nodes}
+    if direction != "auto":
+        return _Drawing(outline, order, sizes, has_labels, direction == "down").layout()
+    right = _Drawing(outline, order, sizes, has_labels, is_down=False).layout()
+    if right.width <= MOST_WIDTH or any(node.position for node in outline.nodes):
+        return right
+    down = _Drawing(outline, order, sizes, has_labels, is_down=True).layout()
+    return min(right, down, key=lambda layout: layout.width)
 
 
 def _size(node: OutlineNode) -> Size:
-    return max(map(len, node.lines)) * LETTER + 26, len(node.lines) * LINE + 18
+    wide = max(text_width(text, is_bold=not place) for place, text in enumerate(node.lines))
+    return wide + 40, len(node.lines) * LINE + 18
 
 
-def _column_height(heights: Sequence[float]) -> float:
-    return math.fsum(heights) + GAP_DOWN * (len(heights) - 1)
+@dataclass(frozen=True)
+class _Place:
+    """A box: its start and length along the data, its start and length across the data."""
+
+    at: float
+    long: float
+    across: float
+    wide: float
+
+    def end(self, ports: Sequence[str], port: str, *, is_output: bool) -> Point:
+        share = (ports.index(port) + 1) / (len(ports) + 1)
+        return round_off(self.at + self.long * is_output, self.across + self.wide * share)
 
 
-class _Way(NamedTuple):
-    """The inner points of a wire: x of the exit from a layer, the lanes, x of the entry."""
+@dataclass(frozen=True)
+class _Column:
+    """A layer: its labels of inputs, its boxes from ``begin`` to ``end``, its labels of outputs."""
 
-    leaves: float
-    lane: Sequence[Point]
     enters: float
+    begin: float
+    end: float
+    leaves: float
 
 
-def _wire(
-    nodes: Mapping[str, OutlineNode], boxes: Mapping[str, Box], edge: OutlineEdge, way: _Way | None
-) -> Wire:
-    """Returns a wire that is horizontal inside a layer, where other boxes may be wider.
+class _Drawing:
+    """The computation of a layout. Points are along and across the direction of the data."""
 
-    Without a way between layers the wire is straight from port to port.
-    """
-    source, target = boxes[edge.source], boxes[edge.target]
-    outputs, inputs = nodes[edge.source].outputs, nodes[edge.target].inputs
-    from_y, to_y = _port_y(source, outputs, edge.output), _port_y(target, inputs, edge.input)
-    begin, end = (source.x + source.width, from_y), (target.x, to_y)
-    ends = [edge.output] if len(outputs) > 1 else []
-    ends += [edge.input] if len(inputs) > 1 else []
-    label = " → ".join(ends)
-    if way is None:
-        return Wire((begin, end), label)
-    return Wire((begin, (way.leaves, from_y), *way.lane, (way.enters, to_y), end), label)
+    def __init__(
+        self,
+        outline: Outline,
+        order: Order,
+        sizes: Mapping[str, Size],
+        has_labels: bool,
+        is_down: bool,
+    ) -> None:
+        self._outline, self._order, self._is_down = outline, order, is_down
+        self._nodes = {node.name: node for node in outline.nodes}
+        self._has_labels = has_labels
+        self._sizes = {name: self._room(name, size) for name, size in sizes.items()}
+        self._pinned = {node.name for node in outline.nodes if node.position is not None}
+        self._places: dict[str, _Place] = {}
+        self._columns: list[_Column] = []
+        self._lanes: dict[Lane, float] = {}
 
+    def layout(self) -> Layout:
+        self._place()
+        wires = self._wires()
+        boxes = tuple(map(self._box, self._outline.nodes))
+        points = [point for wire in wires for curve in wire.curves for point in curve]
+        corners = [*points, *((box.x, box.y) for box in boxes)]
+        left, top = (min([0.0, *(at[axis] - MARGIN for at in corners)]) for axis in (0, 1))
+        points += [(box.x + box.width, box.y + box.height) for box in boxes]
+        points += [
+            (one.x + text_width(one.text, LABEL_SIZE), one.y)
+            for wire in wires
+            for one in wire.labels
+            if not one.is_at_end
+        ]
+        width, height = (max([0.0, *(at[axis] for at in points)]) + MARGIN for axis in (0, 1))
+        direction: Direction = "down" if self._is_down else "right"
+        return Layout(boxes, wires, width - left, height - top, left, top, direction)
 
-def _port_y(box: Box, ports: Sequence[str], port: str) -> float:
-    return box.y + box.height * (ports.index(port) + 1) / (len(ports) + 1)
+    def _turn(self, point: Point) -> Point:
+        return (point[1], point[0]) if self._is_down else point
+
+    def _names(self, node: str) -> tuple[str, ...]:
+        """Returns the labels at a node: the names of its ports on sides with several."""
+        found = self._nodes[node]
+        sides = (found.inputs, found.outputs)
+        return tuple(name for side in sides if len(side) > 1 for name in side)
+
+    def _room(self, name: str, size: Size) -> Size:
+        """Returns the length along and across of a box, with room for its ports."""
+        along, across = self._turn(size)
+        step = _PORT
+        if self._is_down and self._has_labels:
+            step = max([_PORT, *(self._label_length(port) + 12 for port in self._names(name))])
+        most = max(len(self._nodes[name].inputs), len(self._nodes[name].outputs))
+        return along, max(across, step * (most + 1) if most > 1 else 0.0)
+
+    def _label_length(self, port: str) -> float:
+        return text_width(shorten(port, _LABEL_MOST), LABEL_SIZE)
+
+    def _labels_room(self, layer: int, side: str) -> float:
+        """Returns the room that the labels at one side of a layer need along the data."""
+        boxes = [slot for slot in self._order.layers[layer] if isinstance(slot, str)]
+        sides = [getattr(self._nodes[name], side) for name in boxes]
+        ports = [port for ports in sides if len(ports) > 1 for port in ports]
+        if not (ports and self._has_labels):
+            return 0.0
+        return _LABEL_HEIGHT if self._is_down else max(map(self._label_length, ports)) + 12
+
+    def _place(self) -> None:
+        """Places columns, boxes and lanes."""
+        layers = self._order.layers
+        sizes = [
+            [self._sizes[slot] if isinstance(slot, str) else (0.0, _LANE) for slot in layer]
+            for layer in layers
+        ]
+        heights = [math.fsum(wide + GAP_DOWN for _, wide in column) - GAP_DOWN for column in sizes]
+        at = MARGIN
+        for number, (layer, column) in enumerate(zip(layers, sizes, strict=True)):
+            begin = at + self._labels_room(number, "inputs")
+            end = begin + max(long for long, _ in column)
+            leaves = end + self._labels_room(number, "outputs")
+            self._columns.append(_Column(at, begin, end, leaves))
+            across = MARGIN + (max(heights) - heights[number]) / 2
+            for slot, (long, wide) in zip(layer, column, strict=True):
+                if isinstance(slot, str):
+                    own = begin + (end - begin - long) / 2
+                    self._places[slot] = _Place(own, long, across, wide)
+                else:
+                    self._lanes[slot] = across + wide / 2
+                across += wide + GAP_DOWN
+            at = leaves + GAP_ACROSS
+        for name in self._pinned:
+            place, position = self._places[name], self._nodes[name].position
+            assert position is not None
+            along, across = self._turn(position)
+            self._places[name] = replace(
+                place, at=along - place.long / 2, across=across - place.wide / 2
+            )
+
+    def _box(self, node: OutlineNode) -> Box:
+        place, order = self._places[node.name], self._order
+        (x, y), (width, height) = map(
+            self._turn, ((place.at, place.across), (place.long, place.wide))
+        )
+        ports = order.inputs[node.name], order.outputs[node.name]
+        return Box(node.name, node.kind, node.lines, node.mark, x, y, width, height, *ports)
+
+    def _wires(self) -> tuple[Wire, ...]:
+        depth, edges = self._order.depth, self._outline.edges
+        back = [place for place, edge in enumerate(edges) if self._is_back(edge)]
+        back.sort(key=lambda place: depth[edges[place].source] - depth[edges[place].target])
+        below = max(
+            [place.across + place.wide for place in self._places.values()]
+            + [lane + _LANE for lane in self._lanes.values()],
+            default=0.0,
+        )
+        wires = []
+        for place, edge in enumerate(edges):
+            outputs, inputs = self._order.outputs[edge.source], self._order.inputs[edge.target]
+            begin = self._places[edge.source].end(outputs, edge.output, is_output=True)
+            end = self._places[edge.target].end(inputs, edge.input, is_output=False)
+            if place in back:
+                curves = self._way_back(edge, begin, end, below, back.index(place) + 1)
+            elif {edge.source, edge.target} & self._pinned:
+                curves = [bent(begin, end)]
+            else:
+                curves = list(self._way(place, edge, begin, end))
+            wires.append(self._wire(edge, curves))
+        return tuple(wires)
+
+    def _is_back(self, edge: OutlineEdge) -> bool:
+        source, target = self._places[edge.source], self._places[edge.target]
+        if {edge.source, edge.target} & self._pinned:
+            return source.at + source.long > target.at
+        return self._order.depth[edge.source] >= self._order.depth[edge.target]
+
+    def _way(self, place: int, edge: OutlineEdge, begin: Point, end: Point) -> Iterable[Curve]:
+        """Yields the curves of a wire, which is straight inside layers."""
+        first, last = self._order.depth[edge.source], self._order.depth[edge.target]
+        points = [begin, (self._columns[first].leaves, begin[1])]
+        for layer in range(first + 1, last):
+            column, across = self._columns[layer], self._lanes[Lane(place, layer)]
+            points += [(column.enters, across), (column.leaves, across)]
+        points += [(self._columns[last].enters, end[1]), end]
+        for one, other in itertools.pairwise(dict.fromkeys(round_off(*at) for at in points)):
+            yield straight(one, other) if one[1] == other[1] else bent(one, other)
+
+    def _way_back(
+        self, edge: OutlineEdge, begin: Point, end: Point, below: float, number: int
+    ) -> list[Curve]:
+        """Returns the curves of a wire that leads back, with its number among these wires."""
+        away = _BACK + 6.0 * ((number - 1) % 5)
+        leaves, enters = begin[0], end[0]
+        if edge.source not in self._pinned:
+            leaves = self._columns[self._order.depth[edge.source]].leaves
+        if edge.target not in self._pinned:
+            enters = self._columns[self._order.depth[edge.target]].enters
+        across = below + 6.0 + _BACK * number
+        right, left = leaves + away, enters - away
+        corners = [begin, (right, begin[1]), (right, across), (left, across), (left, end[1]), end]
+        return round_corners(corners)
+
+    def _wire(self, edge: OutlineEdge, curves: Sequence[Curve]) -> Wire:
+        """Returns the wire with its labels, in pixels of the drawing."""
+        outputs, inputs = self._nodes[edge.source].outputs, self._nodes[edge.target].inputs
+        turned = map_points(curves, self._turn)
+        labels, names = [], []
+        for name, ports, (x, y), is_input in (
+            (edge.output, outputs, turned[0][0], False),
+            (edge.input, inputs, turned[-1][-1], True),
+        ):
+            if len(ports) < 2:
+                continue
+            names.append(name)
+            text = shorten(name, _LABEL_MOST)
+            if self._is_down:
+                labels.append(Label(text, name, x + 5, y - 9 if is_input else y + 12, False))
+            else:
+                labels.append(Label(text, name, x - 9 if is_input else x + 6, y - 4, is_input))
+        return Wire(turned, " → ".join(names), tuple(labels) if self._has_labels else ())

@@ -4,12 +4,15 @@ An outline contains only texts. A picture can therefore be drawn without the gra
 snapshot of a flow in another process.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from modelflow.config.flow_config import Position, read_position
 from modelflow.graph.node import Node, Role
+from modelflow.unit.kind import Normal
+from modelflow.unit.spec import FlowUnitSpec
 
 if TYPE_CHECKING:
     from modelflow.graph.graph import Graph
@@ -30,6 +33,7 @@ class OutlineNode:
         inputs: Its input ports, in order.
         outputs: Its output ports, in order.
         position: The middle of its box in the graph file. None lets the layout choose.
+        mark: ``source``, ``sink`` or the kind of its unit. Empty for an ordinary unit and a port.
     """
 
     name: str
@@ -38,6 +42,7 @@ class OutlineNode:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     position: Position | None = None
+    mark: str = ""
 
 
 @dataclass(frozen=True)
@@ -58,11 +63,13 @@ class Outline:
         name: The name of the graph.
         nodes: The nodes in topological order.
         edges: The edges in the order of the file.
+        device: The device of most nodes, which the lines of other nodes alone name.
     """
 
     name: str = ""
     nodes: tuple[OutlineNode, ...] = ()
     edges: tuple[OutlineEdge, ...] = ()
+    device: str = ""
 
     @classmethod
     def of(cls, graph: "Graph") -> Self:
@@ -73,8 +80,11 @@ class Outline:
         )
         written = graph.config.nodes
         positions = {node.name: read_position(node.attributes.get("pos")) for node in written}
-        nodes = (_node(node, positions.get(node.name)) for node in graph.nodes.values())
-        return cls(graph.name, tuple(nodes), tuple(edges))
+        units = [node for node in graph.nodes.values() if node.role is Role.FLOWUNIT]
+        usual = Counter(map(_devices, units)).most_common(1)
+        device = usual[0][0] if usual else ""
+        nodes = (_node(node, positions.get(node.name), device) for node in graph.nodes.values())
+        return cls(graph.name, tuple(nodes), tuple(edges), device)
 
     def document(self) -> dict[str, Any]:
         """Returns the outline as a JSON object; `read` is the inverse."""
@@ -95,11 +105,13 @@ class Outline:
                 _texts(node["inputs"]),
                 _texts(node["outputs"]),
                 _position(node.get("position")),
+                str(node.get("mark", "")),
             )
             for node in document["nodes"]
         )
         edges = (OutlineEdge(*(str(edge[key]) for key in _ENDS)) for edge in document["edges"])
-        return cls(str(document["name"]), tuple(nodes), tuple(edges))
+        device = str(document.get("device", ""))
+        return cls(str(document["name"]), tuple(nodes), tuple(edges), device)
 
 
 _ENDS = ("source", "output", "target", "input")
@@ -113,13 +125,26 @@ def _texts(values: Sequence[Any]) -> tuple[str, ...]:
     return tuple(map(str, values))
 
 
-def _node(node: Node, position: Position | None) -> OutlineNode:
+def mark_of(spec: FlowUnitSpec) -> str:
+    """Returns the mark of a unit's nodes; see `OutlineNode`."""
+    if not isinstance(spec.kind, Normal):
+        return str(spec.kind)
+    return "" if spec.outputs else "sink"
+
+
+def _devices(node: Node) -> str:
+    return ", ".join(map(str, node.devices))
+
+
+def _node(node: Node, position: Position | None, usual: str) -> OutlineNode:
     kind = node.devices[0].kind if node.devices else "cpu"
     kind = kind if node.role is Role.FLOWUNIT else PORT
-    return OutlineNode(node.name, kind, _lines(node), node.inputs, node.outputs, position)
+    mark = "" if node.spec is None else mark_of(node.spec)
+    lines = _lines(node, usual)
+    return OutlineNode(node.name, kind, lines, node.inputs, node.outputs, position, mark)
 
 
-def _lines(node: Node) -> tuple[str, ...]:
+def _lines(node: Node, usual: str) -> tuple[str, ...]:
     if node.role is not Role.FLOWUNIT:
         return (node.name, f"graph {node.role}")
     unit = node.spec.name if node.spec is not None else ""
@@ -130,6 +155,8 @@ def _lines(node: Node) -> tuple[str, ...]:
         "threads": settings.threads,
     }
     extra = [f"{what} {value}" for what, value in said.items() if value is not None]
-    devices = ", ".join(map(str, node.devices))
-    lines = [node.name, *([unit] if unit != node.name else []), devices, " · ".join(extra)]
+    devices = _devices(node)
+    lines = [node.name, unit if unit != node.name else "", " · ".join(extra)]
+    if devices != usual:
+        lines.append(devices)
     return tuple(line for line in lines if line)

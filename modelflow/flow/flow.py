@@ -264,7 +264,7 @@ class Flow(FlowLife):
         requests: int = 100,
         slowest: int = 0,
         every: int = 16,
-        short: float = 50e-6,
+        short: float = 200e-6,
         is_packed: bool | None = None,
         most_seconds: float = math.inf,
         followed: "Callable[[FollowedRequest], None] | None" = None,

@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any, Self
 from modelflow.errors import GraphError, StreamClosed
 from modelflow.log import FlowLog
 from modelflow.quantities import check_seconds
-from modelflow.runtime.lifecycle import stop_at_exit
+from modelflow.runtime.lifecycle import stop_at_exit, watch_starts
 
 if TYPE_CHECKING:
     from modelflow.buffer import Buffer
     from modelflow.graph.graph import Graph
     from modelflow.profile.profile_section import Journal
     from modelflow.runtime.scheduler import Scheduler
+
+__all__ = ["FlowLife", "watch_starts"]
 
 
 class FlowLife:

@@ -167,6 +167,11 @@ class Trace:
     parent: str
     state: str = ""
 
+    @property
+    def is_sampled(self) -> bool:
+        """Returns whether the client, or the tracer of this server, records the trace."""
+        return bool(int(self.parent.split("-")[3], 16) & 1)
+
 
 def read_trace(parents: Sequence[str], states: Sequence[str] = ()) -> Trace | None:
     """Returns the trace context of the headers, or None without a valid ``traceparent``.
@@ -297,6 +302,10 @@ class Handler(Protocol):
 
 class RequestObserver(Protocol):
     """An observer of a request, for ids, traces and logs. Called on the server's thread."""
+
+    @property
+    def sampled_trace(self) -> str:
+        """Returns the id of the request's trace if the trace is sampled, else ``""``."""
 
     def enter(self, model: str, version: int) -> Mapping[str, Any]:
         """Records the model of the request, and returns the context values for its session."""

@@ -6,6 +6,7 @@ The metrics cost nothing while the flow runs: they need no counters and no objec
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from modelflow.errors import MissingDependencyError
+from modelflow.profile.process_metrics import process_families
 from modelflow.runtime.stats import FlowStats, Histogram, NodeStats
 
 try:
@@ -37,8 +38,8 @@ def _get(of: str, name: str) -> Callable[[NodeStats], float]:
 
 
 _COUNTERS: Sequence[tuple[str, str, Callable[[NodeStats], float]]] = (
-    ("buffers", "Rows given to the unit.", lambda node: node.buffers),
-    ("batches", "Calls of the unit.", lambda node: node.batches),
+    ("buffers", "Rows that the unit got.", lambda node: node.buffers),
+    ("batches", "Takes from the queue, each a call of the unit.", lambda node: node.batches),
     ("expired", "Rows whose deadline had passed.", lambda node: node.expired),
     ("dropped", "Rows of cancelled requests that never came here.", lambda node: node.dropped),
     ("padding_rows", "Rows that batches were filled up with.", _get("batching", "padding")),
@@ -68,6 +69,7 @@ class FlowCollector(Collector):  # type: ignore[misc]  # the library may be miss
     def collect(self) -> Iterator[Metric]:
         """Yields every family; called by the library."""
         flows = list(self._stats())
+        yield from process_families()
         yield from _flows(flows)
         nodes = [([flow.name], node) for flow in flows for node in flow.values()]
         told: dict[tuple[str, ...], float] = {}  # only present nodes: replicas may disappear
@@ -187,8 +189,8 @@ def _times(
 
 
 def _sizes(names: Sequence[str], nodes: _Owned) -> Metric:
-    """Returns a histogram of the rows of each call, in powers of two up to the batch size."""
-    text = "Rows of each call."
+    """Returns a histogram of the rows of each take, in powers of two up to the batch size."""
+    text = "Rows of each take from the queue."
     found = HistogramMetricFamily("modelflow_node_batch_rows", text, labels=names)
     for labels, node in nodes:
         sizes = {size: count for size, count in node.batch_sizes.items() if size}
@@ -197,7 +199,8 @@ def _sizes(names: Sequence[str], nodes: _Owned) -> Metric:
             (str(bound), sum(count for size, count in sizes.items() if size <= bound))
             for bound in bounds
         ]
-        found.add_metric(labels, [*buckets, ("+Inf", sum(sizes.values()))], node.buffers)
+        rows = sum(size * count for size, count in sizes.items())
+        found.add_metric(labels, [*buckets, ("+Inf", sum(sizes.values()))], rows)
     return found
 
 

@@ -12,11 +12,12 @@ The calling thread imports the modules, in the order of the graph. Units may cha
 that time, so no other unit is imported or runs meanwhile.
 """
 
+import contextlib
 import logging
 import os
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from modelflow.errors import FlowFailed, RecordingError
@@ -84,6 +85,27 @@ def _disown_all() -> None:
     for flow in list(_running):
         flow.disown()
     _running.clear()
+
+
+StartWatch = Callable[[Callable[[], Sequence[str]]], contextlib.AbstractContextManager[object]]
+"""Makes a context for the opening of a flow's units, from a function for `FlowStartup.opening`."""
+
+_watch: StartWatch = contextlib.nullcontext
+
+
+@contextlib.contextmanager
+def watch_starts(watch: StartWatch) -> Iterator[None]:
+    """Lets a program show the start of each flow of this process inside the block.
+
+    Args:
+        watch: Makes a context that the start of a flow enters before its first unit opens.
+    """
+    global _watch  # noqa: PLW0603 - a process has one terminal
+    before, _watch = _watch, watch
+    try:
+        yield
+    finally:
+        _watch = before
 
 
 _INSTEAD = {
@@ -230,6 +252,15 @@ class FlowStartup:
         self._runner = runner
         self._ending = ending
 
+    def opening(self) -> list[str]:
+        """Returns the nodes whose units are loading or opening, with the unit in brackets.
+
+        Any thread may call this method.
+        """
+        now = [worker.at for worker in self._workers if worker.phase == "open"]
+        names = ((one.node, one.spec.name) for one in now)
+        return list(dict.fromkeys(a if a == b else f"{a} ({b})" for a, b in names))
+
     def open(self, check: Callable[[], None] | None) -> None:
         """Opens all units, and then lets them run.
 
@@ -241,11 +272,12 @@ class FlowStartup:
         """
         life = self._life
         try:
-            for worker in self._workers:
-                if life.state == "running":  # False if another thread has called `stop`
-                    worker.try_load()
-            self._runner.start()
-            life.wait_while(lambda: life.opening and life.goes_on)
+            with _watch(self.opening):
+                for worker in self._workers:
+                    if life.state == "running":  # False if another thread has called `stop`
+                        worker.try_load()
+                self._runner.start()
+                life.wait_while(lambda: life.opening and life.goes_on)
             if life.goes_on and check is not None:
                 check()
         except BaseException:

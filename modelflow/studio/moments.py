@@ -5,8 +5,9 @@ from collections import deque
 from dataclasses import asdict
 from typing import Any
 
-from modelflow.draw.layout import Size, layout_of
+from modelflow.draw.layout import layout_of
 from modelflow.draw.outline import PORT, Outline
+from modelflow.draw.shapes import SIGNS, Box, Size
 from modelflow.profile.snapshot import Snapshot
 from modelflow.studio.frame import VERDICT_SECONDS, frame_of
 
@@ -18,7 +19,7 @@ _PORT_HEIGHT, _PORT_LEAST, _LETTER, _EDGE = 34.0, 76.0, 8.0, 30.0
 def picture_of(outline: Outline) -> dict[str, Any]:
     """Returns boxes and wires as JSON values (``studio/src/live/frame.ts``: ``Picture``)."""
     sizes = {node.name: card_size(node.name, node.kind) for node in outline.nodes}
-    layout = layout_of(outline, sizes).at_origin()
+    layout = layout_of(outline, sizes, "auto").at_origin()
     wires = [
         {"source": edge.source, "target": edge.target, "path": wire.path, "label": wire.label}
         for edge, wire in zip(outline.edges, layout.wires, strict=True)
@@ -27,9 +28,14 @@ def picture_of(outline: Outline) -> dict[str, Any]:
         "name": outline.name,
         "width": layout.width,
         "height": layout.height,
-        "boxes": [{**asdict(box), "lines": list(box.lines)} for box in layout.boxes],
+        "boxes": [_box(box) for box in layout.boxes],
         "wires": wires,
     }
+
+
+def _box(box: Box) -> dict[str, Any]:
+    lists = {"lines": list(box.lines), "inputs": list(box.inputs), "outputs": list(box.outputs)}
+    return {**asdict(box), **lists, "sign": SIGNS.get(box.mark, "")}
 
 
 def card_size(name: str, kind: str) -> Size:

@@ -23,6 +23,13 @@ LIGHT = {
         "Flow.infer, us, median, identity",
         "sessions/s",
     ),
+    "seeing_cost": (
+        "forward, batch 1, stream",
+        "forward, batch 8, requests",
+        "a scrape of /metrics",
+        "a snapshot for the page",
+        "ran on",
+    ),
     "chains": ("400x300, one session", "400x300, a session an item", "3 nodes that wait"),
     "import_time": ("import numpy", "import modelflow", "% of a processor"),
     "sessions": ("1000", "8", "50"),

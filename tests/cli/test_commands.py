@@ -133,6 +133,16 @@ def test_completion_prints_a_script(modelflow_here, shell):
     assert "modelflow" in modelflow_here("completion", shell).stdout
 
 
+@pytest.mark.parametrize(
+    ("direction", "words"), [("down", "flowchart TD"), ("auto", "flowchart LR")]
+)
+def test_a_picture_has_the_direction_of_the_option(modelflow_here, direction, words):
+    done = modelflow_here(
+        "draw", "small.toml", "--format", "mermaid", "-o", "-", "--direction", direction
+    )
+    assert done.stdout.startswith(words)
+
+
 @pytest.mark.parametrize("command", ["run", "check", "draw", "convert", "units", "new", "version"])
 def test_every_command_has_help(modelflow_here, command):
     done = modelflow_here(command, "--help")

@@ -2,12 +2,16 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
+import modelflow
 from modelflow.draw.layout import layout_of
 from modelflow.draw.outline import Outline
-from modelflow.draw.svg import draw
+from modelflow.draw.svg import draw, svg_of
 from modelflow.errors import ConfigError
 from modelflow.graph.read import read_graph
+from tests.draw.pictures import PICTURES
 
+SVG = "{http://www.w3.org/2000/svg}"
+TEXT = f"{SVG}text"
 GRAPH = """digraph two_ways {
     queue_size=16
     photo [type=input]  regions [type=input]
@@ -28,39 +32,20 @@ def graph():
     return read_graph(GRAPH)
 
 
-def test_boxes_do_not_overlap_and_stand_behind_what_feeds_them(graph):
-    layout = layout_of(Outline.of(graph))
-    boxes = {box.name: box for box in layout.boxes}
-    assert set(boxes) == set(graph.nodes)
-    for edge in graph.edges:
-        source, target = boxes[edge.source.node], boxes[edge.target.node]
-        assert source.x + source.width < target.x
-    for one in layout.boxes:
-        assert 0 <= one.x <= layout.width - one.width
-        assert 0 <= one.y <= layout.height - one.height
-        for other in layout.boxes:
-            apart = (
-                one.x + one.width <= other.x
-                or other.x + other.width <= one.x
-                or one.y + one.height <= other.y
-                or other.y + other.height <= one.y
-            )
-            assert one is other or apart
-
-
 def test_svg_is_well_formed_and_says_units_devices_and_sizes(graph):
     root = ET.fromstring(draw(graph, "svg"))
-    texts = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
+    texts = [text.text for text in root.iter(TEXT)]
     for expected in (
         "decode",
         "image_decoder",
-        "cpu:0",
         "batch 4 · queue 16",
         'a "b" <c>',
         "in_region",
     ):
         assert expected in texts
-    assert len(list(root.iter("{http://www.w3.org/2000/svg}path"))) == len(graph.edges) + 1
+    assert any("".join(text.itertext()).endswith("on cpu:0") for text in root.iter(TEXT))
+    wires = [path for path in root.iter(f"{SVG}path") if path.get("class") == "wire"]
+    assert len(wires) == len(graph.edges)
 
 
 def test_dot_can_be_read_again(graph):
@@ -82,3 +67,45 @@ def test_mermaid_has_every_node_and_edge(graph):
 def test_a_wrong_format_names_those_there_are(graph):
     with pytest.raises(ConfigError, match="expected one of svg, dot, mermaid; did you mean 'svg'"):
         draw(graph, "svgg")
+
+
+def test_kinds_have_marks_with_an_explanation_and_a_title():
+    text = svg_of(layout_of(PICTURES["expand_in_a_loop"]), PICTURES["expand_in_a_loop"])
+    root = ET.fromstring(text)
+    texts = [found.text for found in root.iter(TEXT)]
+    assert {"loop", "expand", "collapse", "condition"} <= set(texts)
+    assert "source" not in texts
+    assert "search: loop" in [title.text for title in root.iter(f"{SVG}title")]
+    signs = [path for path in root.iter(f"{SVG}path") if path.get("class") == "mark"]
+    assert len(signs) == 4 + 4  # in the boxes, and in the explanation
+
+
+def test_units_have_the_mark_of_their_kind():
+    modelflow.flowunit(kind="condition", outputs=("yes", "no"), name="draw_choose")(
+        lambda data: data
+    )
+    modelflow.flowunit(outputs=(), name="draw_store")(lambda data: None)
+    graph = read_graph("""digraph { input [type=input] draw_choose draw_store output [type=output]
+        input -> draw_choose  draw_choose:yes -> draw_store  draw_choose:no -> output }""")
+    marks = {node.name: node.mark for node in Outline.of(graph).nodes}
+    assert marks == {"input": "", "draw_choose": "condition", "draw_store": "sink", "output": ""}
+
+
+def test_a_box_names_its_device_only_where_it_is_not_the_usual_one():
+    graph = read_graph(
+        """digraph { input [type=input] output [type=output]
+        a [flowunit=mean] b [flowunit=mean] c [flowunit=mean, device=cuda]
+        input -> a -> b -> c -> output }""",
+        check_devices=False,
+    )
+    lines = {node.name: node.lines for node in Outline.of(graph).nodes}
+    assert lines["a"] == ("a", "mean")
+    assert lines["c"][-1].startswith("cuda")
+
+
+@pytest.mark.parametrize(
+    ("direction", "dot", "mermaid"), [("right", "LR", "LR"), ("down", "TB", "TD")]
+)
+def test_the_text_forms_have_the_direction(graph, direction, dot, mermaid):
+    assert f"rankdir={dot};" in draw(graph, "dot", direction)
+    assert draw(graph, "mermaid", direction).startswith(f"flowchart {mermaid}\n")

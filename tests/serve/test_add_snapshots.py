@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from modelflow.profile.snapshot import Snapshot
 from modelflow.runtime.stats import FlowStats, Histogram, NodeStats
-from modelflow.serve.metrics.model_counts import BOUNDS
+from modelflow.serve.metrics.model_counts import BOUNDS, Exemplar
 from modelflow.serve.metrics.snapshot import ModelSnapshot, add_snapshots
 
 COUNTS = st.integers(0, 1000)
@@ -63,6 +63,9 @@ SNAPSHOTS = st.builds(  # by name: a field that is missing here gets values by i
     failed_seconds=SECONDS,
     last=SECONDS,
     latencies=st.tuples(*[COUNTS] * (len(BOUNDS) + 1)),
+    exemplars=st.tuples(
+        *[st.none() | st.builds(Exemplar, st.text(), SECONDS, SECONDS)] * (len(BOUNDS) + 1)
+    ),
     under_way=COUNTS,
     snapshot=SNAPSHOTS,
 )

@@ -1,6 +1,7 @@
 """The command ``modelflow check``: reports every mistake of a graph before the graph runs."""
 
 import json
+import shutil
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -8,9 +9,10 @@ import click
 
 from modelflow.cli.options.graph_choice import GraphChoice
 from modelflow.cli.options.graph_options import graph_options
-from modelflow.cli.terminal.messages import tell
+from modelflow.cli.terminal.messages import say, tell
 from modelflow.errors import Finding, FlowFailed, FlowUnitError, GraphError, ModelflowError
 from modelflow.signals import ExitCode
+from modelflow.table import text_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -146,31 +148,32 @@ def _print(flow: "Flow", signature: "Signature", path: str, verbose: bool) -> No
         inputs = (f"input {port}" for port in signature.inputs)
         outputs = (f"output {port}" for port in signature.outputs)
         for line in (*inputs, *outputs, *_transfers(flow)):
-            click.echo(line)
-    click.echo(
+            say(line)
+    say(
         f"{path}: ok: {len(checked.nodes)} nodes, {len(checked.edges)} edges, "
         f"{sum(stage.threads for stage in flow.scheduler.plan.stages.values())} threads"
     )
 
 
 def _print_table(rows: list[dict[str, str]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(*rows[0] if rows else (), box=None, pad_edge=False)
+    """Prints the plan as a table, or as a paragraph for each node if the terminal is narrow."""
+    text = text_table(rows)
+    width = shutil.get_terminal_size().columns
+    if not sys.stdout.isatty() or max(map(len, text.splitlines()), default=0) <= width:
+        click.echo(text)
+        return
     for row in rows:
-        table.add_row(*map(Text, row.values()))  # plain Text: brackets in a cell are no markup
-    is_terminal = sys.stdout.isatty()
-    # A pipe has no width: print the table as wide as its cells, without cutting.
-    Console(width=None if is_terminal else 500).print(table)
+        node, *more = row.items()
+        click.echo(click.style(node[1], bold=True))
+        parts = (f"{name} {value}" for name, value in more if value != "-")
+        say("  " + "; ".join(parts))
 
 
 def _print_burst(flow: "Flow") -> None:
     """Explains a batch cell such as "8 (1 from 20 ms)" if the plan's table has such a cell."""
     plan = flow.scheduler.plan
     if any(stage.is_one_by_one for stage in plan.stages.values()):
-        click.echo(
+        say(
             f"batch 8 (1 from {plan.slow_row_ms:g} ms): a row that takes that long runs in a call "
             "of its own and continues when it is done. Of quicker rows each thread takes its "
             "share of the queue"

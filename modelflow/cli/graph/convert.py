@@ -1,6 +1,7 @@
 """The commands ``convert`` and ``draw``: a graph in another format, or as a picture."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,6 +13,9 @@ from modelflow.config.read import read_config
 from modelflow.config.write import FORMATS, write_config
 from modelflow.errors import did_you_mean
 from modelflow.signals import ExitCode
+
+if TYPE_CHECKING:
+    from modelflow.draw.shapes import Direction
 
 
 @click.command()
@@ -52,11 +56,18 @@ _BY_SUFFIX = {".svg": "svg", ".dot": "dot", ".gv": "dot", ".mmd": "mermaid"}
     type=Choice(["svg", "dot", "mermaid"]),
     help="The format. Default: by the suffix of FILE, or svg.",
 )
-def draw(graph: GraphChoice, output: str | None, form: str | None) -> int:
-    """Draws a graph, with a colour for each device.
+@click.option(
+    "--direction",
+    type=Choice(["auto", "right", "down"]),
+    default="auto",
+    help="The direction of the data. auto: right; down if that makes a very wide picture narrower.",
+)
+def draw(graph: GraphChoice, output: str | None, form: str | None, direction: "Direction") -> int:
+    """Draws a graph, with a colour for each device and a mark for each kind of unit.
 
     \b
     modelflow draw graph.toml -o graph.svg
+    modelflow draw graph.toml -o graph.svg --direction down
     modelflow draw graph.toml --format mermaid -o -
     modelflow draw graph.toml --format dot -o - | dot -Tpng -o graph.png   with Graphviz
     """
@@ -64,7 +75,7 @@ def draw(graph: GraphChoice, output: str | None, form: str | None) -> int:
 
     target = output or f"{graph.path.stem}.{'mmd' if form == 'mermaid' else form or 'svg'}"
     form = form or _form_of(target)
-    data = picture(graph.read(check_devices=False), form).encode()
+    data = picture(graph.read(check_devices=False), form, direction).encode()
     write_output("-o", target, data)
     if target != "-":
         click.echo(f"{target}: {len(data)} bytes", err=True)

@@ -2,18 +2,20 @@
 
 import contextlib
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from modelflow.cli.insight.fetch import address_of, ask
-from modelflow.cli.insight.stats_table import headline, table_console, table_of
+from modelflow.cli.insight.stats_table import show_stats, table_console
 from modelflow.cli.terminal.listening import show_until_the_end, split_address
 from modelflow.errors import ConfigError, explain_os_error
 from modelflow.signals import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from rich.live import Live
 
     from modelflow.profile.interval import Interval
     from modelflow.profile.snapshot import Snapshot
@@ -69,15 +71,13 @@ def top(url: str, interval: float, count: int | None) -> int:
     return ExitCode.OK
 
 
-def _show(live: Any, interval: "Interval") -> None:
-    from rich.console import Group
-    from rich.text import Text
-
-    found: Group = Group(Text(headline(interval)), table_of(interval))
-    if live.console.is_terminal:
+def _show(live: "Live", interval: "Interval") -> None:
+    console = live.console
+    found = show_stats(interval, console.width)
+    if console.is_terminal and not console.is_dumb_terminal:
         live.update(found, refresh=True)
     else:
-        live.console.print(found)
+        console.print(found)
 
 
 # Seconds until a reply must arrive; then the page shows an error. Ctrl-C waits no longer than this.

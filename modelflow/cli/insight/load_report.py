@@ -1,12 +1,11 @@
 """A series of loads on one target, and tables of their figures."""
 
-import sys
 import time
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from modelflow.cli.insight.stats_table import make_table
-from modelflow.cli.terminal.progress import show_live
+from modelflow.cli.terminal.progress import can_change_lines, show_live
 from modelflow.insight.load.load import Load
 from modelflow.insight.load.report import PERCENTS
 from modelflow.table import time_text
@@ -64,7 +63,7 @@ class LoadSeries:
 
     def show(self) -> AbstractContextManager[None]:
         """Shows the progress on stderr inside the block, if stderr is a terminal."""
-        if not sys.stderr.isatty():
+        if not can_change_lines():
             return nullcontext()
         return show_live(self._line, redirect_stdout=True)
 

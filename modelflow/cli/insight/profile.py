@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from modelflow.cli.insight.drive import Drive, check_repeatable, stop_flow
-from modelflow.cli.insight.stats_table import headline, table_console, table_of
+from modelflow.cli.insight.stats_table import show_stats, table_console
 from modelflow.cli.options.graph_choice import GraphChoice
 from modelflow.cli.options.graph_options import graph_options
 from modelflow.cli.options.output_files import write_output
@@ -78,8 +78,8 @@ def profile(
         is_interrupted = True
     after = Snapshot.of_flow(flow)
     interval = Interval.between(before.stats, after.stats)
-    click.echo(headline(interval))
-    table_console().print(table_of(interval))
+    console = table_console()
+    console.print(show_stats(interval, console.width))
     if document is not None:
         text = json.dumps({**after.document(), "before": before.document()}, indent=1)
         write_output("--json", document, text.encode())

@@ -2,12 +2,14 @@
 
 from typing import TYPE_CHECKING
 
+from modelflow.cli.terminal.messages import colour_wish
+from modelflow.draw.text import shorten
 from modelflow.table import time_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.console import Console
+    from rich.console import Console, Group
     from rich.table import Table
 
     from modelflow.profile.interval import Interval, NodeInterval
@@ -21,6 +23,25 @@ _COLUMNS = (
     *("node", "threads", "rows/s", "rows a call", "busy", "starved", "blocked", "order", "queue"),
     *("call p50", "p99", "wait p50", "p99", "errors"),
 )
+# The columns by their place in `_COLUMNS`, with the name for the line about hidden columns. A
+# narrow terminal shows as many as fit, the first ones first.
+_IMPORTANCE = {
+    0: "node",
+    2: "rows/s",
+    4: "busy",
+    13: "errors",
+    8: "queue",
+    3: "rows a call",
+    9: "call p50",
+    5: "starved",
+    6: "blocked",
+    10: "call p99",
+    1: "threads",
+    11: "wait p50",
+    12: "wait p99",
+    7: "order",
+}
+_GAP = 2  # between columns
 
 
 def make_table(heads: "Sequence[str]", left: "Sequence[str]" = ()) -> "Table":
@@ -38,7 +59,10 @@ def table_console() -> "Console":
     from rich.console import Console
 
     console = Console()
-    return console if console.is_terminal else Console(width=_WIDE)
+    if not console.is_terminal:
+        return Console(width=_WIDE)
+    # rich would still write bold text without colours
+    return Console(color_system=None) if colour_wish() is False else console
 
 
 def headline(interval: "Interval") -> str:
@@ -54,20 +78,57 @@ def headline(interval: "Interval") -> str:
     return text
 
 
-def table_of(interval: "Interval") -> "Table":
-    """Returns a table with a row for each node; fused nodes share the workers of the first.
+def show_stats(interval: "Interval", width: int) -> "Group":
+    """Returns the headline, and a table with a row for each node.
 
-    The nodes that run behind a remote node are listed below that node.
+    Fused nodes share the workers of the first. The nodes that run behind a remote node are listed
+    below that node. Columns that do not fit are left out, and a line names them.
+
+    Args:
+        interval: The figures.
+        width: The number of letters in a line.
     """
+    from rich.console import Group
     from rich.text import Text
 
-    table = make_table(_COLUMNS, left=("node",))
+    rows = []
     for node in interval.nodes:
-        table.add_row(*(Text(cell) for cell in _cells(node)))
+        rows.append(_cells(node))
         for inner in node.inside:
             _, *cells = _cells(inner)
-            table.add_row(*map(Text, (f"  > {inner.node}", *cells)))
-    return table
+            rows.append([f"  > {inner.node}", *cells])
+    for row in rows:
+        row[0] = shorten(row[0], max(width // 2, 1))
+    shown = choose_columns([list(_COLUMNS), *rows], list(_IMPORTANCE), width)
+    table = make_table([_COLUMNS[place] for place in shown], left=("node",))
+    for row in rows:
+        table.add_row(*(Text(row[place]) for place in shown))
+    used = {place for row in rows for place, cell in enumerate(row) if cell}
+    hidden = [name for place, name in _IMPORTANCE.items() if place in used - {*shown}]
+    note = Text(f"a wider terminal also shows: {', '.join(hidden)}" if hidden else "", style="dim")
+    return Group(Text(headline(interval)), table, *([note] if hidden else []))
+
+
+def choose_columns(
+    rows: "Sequence[Sequence[str]]", order: "Sequence[int]", width: int
+) -> list[int]:
+    """Returns the places of the columns that fit into a width.
+
+    Args:
+        rows: The cells, with the heads first.
+        order: The places of the columns, the most important first. The first is always shown. A
+            column of empty cells counts as least important.
+        width: The number of letters in a line.
+    """
+    is_empty = {place: not any(row[place] for row in rows[1:]) for place in order}
+    shown: list[int] = []
+    left = width + _GAP
+    for place in sorted(order, key=is_empty.__getitem__):
+        left -= max(len(row[place]) for row in rows) + _GAP
+        if left < 0 and shown:
+            break
+        shown.append(place)
+    return sorted(shown)
 
 
 def _cells(node: "NodeInterval") -> list[str]:

@@ -2,6 +2,7 @@
 
 import json
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from modelflow.cli.options.graph_choice import GraphChoice
 from modelflow.cli.options.graph_options import graph_options
 from modelflow.cli.options.parameters import FiniteRange, declare_file, declare_repeated, read_size
 from modelflow.cli.terminal.messages import tell
+from modelflow.cli.terminal.progress import show_if_slow
 from modelflow.signals import ExitCode, end_on_sigterm
 
 if TYPE_CHECKING:
@@ -171,7 +173,19 @@ def pack_graph(
     )
     lock = given["lock"]
     text = lock_requirements(needs, packages) if lock is None else read_lock(lock)
-    return write_archive(target, manifest, {**parts.files, LOCK: text})
+    done = [0]
+    # each file is read, and then written
+    total = 2 * sum(path.stat().st_size for path in parts.files.values()) / 2**20
+
+    def add(count: int) -> None:
+        done[0] += count
+
+    def line() -> str:
+        share = min(1.0, done[0] / 2**20 / total) if total else 1.0
+        return f"packing {target.name}: {share:.0%} of {total / 2:.0f} MiB"
+
+    with nullcontext() if given.get("quiet") else show_if_slow(line):
+        return write_archive(target, manifest, {**parts.files, LOCK: text}, add)
 
 
 def _port(port: "GraphPort") -> dict[str, Any]:

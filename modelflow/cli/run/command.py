@@ -22,9 +22,10 @@ from modelflow.cli.options.parameters import (
 )
 from modelflow.cli.options.shell_completion import complete_output
 from modelflow.cli.run.watch import Turn, run_watched
-from modelflow.cli.terminal.messages import tell
+from modelflow.cli.terminal.messages import tell, wrap
 from modelflow.cli.terminal.progress import describe_progress, describe_result, progress
 from modelflow.errors import FlowFailed, ModelflowError, StreamClosed
+from modelflow.flow.life import watch_starts
 from modelflow.signals import ExitCode, Undisturbed, termination
 
 if TYPE_CHECKING:
@@ -136,6 +137,8 @@ def run_graph(context: click.Context, graph: GraphChoice, **options: Any) -> int
     given = {name: options[name] for name in ("inputs", "outputs", "resume", "trace", "full")}
     threads = 0 if options["sync"] else None
     make_job = partial(Job, errors=options["error_file"], threads=threads, **given)
+    if options["quiet"]:
+        context.with_resource(watch_starts(nullcontext))
     one = _RunOptions(make_job, options, is_debug=bool((context.obj or {}).get("debug")))
     if not options["is_watched"]:
         code = one.run(graph.read(), Turn())
@@ -205,15 +208,22 @@ class _RunOptions:
     def _show(self, job: "Job", turn: Turn) -> "Iterator[None]":
         """Shows the progress of a running job."""
         turn.run()
-        with nullcontext() if self.given["quiet"] else progress(partial(describe_progress, job)):
+        line = partial(describe_progress, job)
+        has_line = not self.given["quiet"] and not self._is_terminal_full(job)
+        with progress(line) if has_line else nullcontext():
             yield
+
+    def _is_terminal_full(self, job: "Job") -> bool:
+        """Returns whether the terminal shows results, which leave no place for a progress line."""
+        targets = self.given["outputs"]
+        is_written = any(target.endswith("-") for target in targets) or not targets
+        return bool(job.flow.graph.outputs) and is_written and sys.stdout.isatty()
 
     def _summary(self, job: "Job", how: str = "") -> None:
         if self.given["quiet"] or not job.has_begun:
             return
-        click.echo(f"{how}{describe_result(job.result)}", err=True)
-        for line in job.describe_errors():
-            click.echo(line, err=True)
+        for line in (f"{how}{describe_result(job.result)}", *job.describe_errors()):
+            click.echo(wrap(line, sys.stderr, indent="  "), err=True)
 
 
 @contextmanager

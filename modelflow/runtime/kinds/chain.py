@@ -74,6 +74,8 @@ class ChainCall(BatchCall):
             end = self._clock.now()
             stats.busy_since = None
             stats.count(len(columns[0]), call.failed, end - start)
+            if call.passed:
+                stats.passed, call.passed = stats.passed + call.passed, 0
             if call.failed:
                 stats.note_failures(*failures_of(columns, plan.node), end)
             if self.is_lapped:

@@ -143,6 +143,7 @@ class NormalCall(UnitCall, BatchCall):
                     bad.setdefault(row, buffer)
         if not bad:
             return self._process_batch(columns, stream_of)
+        self.passed += len(bad)
         size = len(columns[0])
         good = [row for row in range(size) if row not in bad]
         results: Columns = [[] for _ in self._outputs or ("",)]

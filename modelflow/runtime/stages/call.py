@@ -103,6 +103,8 @@ class Call:
     """The unit that is called; in a chain the unit that runs now, or ran last."""
     failed: int
     """The number of rows of the last call that failed in the unit."""
+    passed: int = 0
+    """The number of rows in error that passed by the unit, until the worker has counted them."""
     has_errors: bool
     """True if a result of the last call is in error, new or passed on."""
 

@@ -15,6 +15,7 @@ class WorkerStats:
 
     Attributes:
         errors: The number of rows that failed in the unit.
+        passed: The number of rows that were in error before, and passed by the unit.
         failures: The failed rows by the type name of the exception.
         last_error: The time and the text of the last error.
         expired: The number of rows whose deadline had passed before the call of the unit.
@@ -60,6 +61,7 @@ class WorkerStats:
         "moving",
         "ordered",
         "parts",
+        "passed",
         "resting_since",
         "row",
         "service",
@@ -78,7 +80,7 @@ class WorkerStats:
     blocked_since: float | None
 
     def __init__(self) -> None:
-        self.errors = self.expired = self.moved = self.moved_bytes = 0
+        self.errors = self.passed = self.expired = self.moved = self.moved_bytes = 0
         self.failures: Counter[str] = Counter()
         self.last_error = (-inf, "")
         self.cost = inf

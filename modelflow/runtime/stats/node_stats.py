@@ -28,8 +28,10 @@ class NodeStats:
         node, unit: The name of the node, and its unit.
         stage: The stage of the node, with the name of the stage's first node.
         threads: The number of workers.
-        batches: The number of calls of the unit.
-        buffers: The number of rows that the unit was given.
+        batches: The number of takes from the queue. A take is a call of the unit, unless all its
+            rows were in error before. Calls of a failed batch in parts are no further takes.
+        buffers: The number of rows that the unit got. Rows that were in error before pass by the
+            unit and do not count, unless the unit is exception-visible.
         errors: The number of rows that failed in the unit.
         failures: The failed rows by the type name of the exception.
         last_error: The shortened text of the last error with its item, or ``""``.
@@ -50,10 +52,10 @@ class NodeStats:
         moving: Seconds of the threads in these copies.
         batch_size: The most rows for a call.
         batch_timeout: Seconds that a row may wait for others to fill its batch.
-        batch_sizes: Batch size -> number of calls. Sizes near 1 under load mean that the node keeps
-            up, and batching is not needed. Sizes near ``batch_size`` mean that the node is the
-            bottleneck.
-        batch_seconds: Batch size -> seconds in those calls, over all workers.
+        batch_sizes: Rows of a take, with rows in error -> number of takes. Sizes near 1 under load
+            mean that the node keeps up, and batching is not needed. Sizes near ``batch_size`` mean
+            that the node is the bottleneck.
+        batch_seconds: Rows of a take -> seconds in the calls of those takes, over all workers.
         closed: Reason why a batch was closed -> number of batches. The reasons are ``full``,
             ``timeout``, ``nothing_waiting``, ``end_of_stream``, and ``shared`` (several workers
             took a part each).
@@ -122,9 +124,10 @@ class NodeStats:
 
     @property
     def mean_batch_size(self) -> float:
-        """The average number of rows in a call, without calls for events; 0 without calls."""
+        """The average number of rows in a take, without calls for events; 0 without takes."""
         calls = sum(count for size, count in self.batch_sizes.items() if size)
-        return self.buffers / calls if calls else 0.0
+        rows = sum(size * count for size, count in self.batch_sizes.items())
+        return rows / calls if calls else 0.0
 
     def __add__(self, other: "NodeStats") -> "NodeStats":
         """Returns the sum with the statistics of the same node in another process."""
@@ -201,7 +204,8 @@ class NodeStats:
             stage=stage,
             threads=len(counters),
             batches=sizes.total(),
-            buffers=sum(size * count for size, count in sizes.items()),
+            buffers=sum(size * count for size, count in sizes.items())
+            - sum(counter.passed for counter in counters),
             errors=sum(counter.errors for counter in counters),
             failures=dict(failures),
             last_error=max(counter.last_error for counter in counters)[1] if counters else "",

@@ -270,8 +270,8 @@ class Worker(WorkerReport):
             waited = start - arrived if arrived else -1.0
             batch.arrived = end  # the results arrive at the next stage almost at this time
             stats.count(size, self.call.failed, end - start, waited)
-            if self.call.failed:
-                self._note_failures(results)
+            if has_errors:
+                self._note_errors(results)
             ring = self.ring
             is_kept = ring is not None and (end - start >= ring.short or next(ring.turns) > 0)
             # Without a recorder or watcher, skip the call: it would cost as much as a whole no-op

@@ -134,9 +134,13 @@ class WorkerReport:
         self._stats.busy_since = None
         self.phase = "idle"
 
-    def _note_failures(self, results: Sequence[Sequence[Any]]) -> None:
-        failures = failures_of(results, self.stage.plan.name)
-        self._stats.note_failures(*failures, self._clock.now())
+    def _note_errors(self, results: Sequence[Sequence[Any]]) -> None:
+        """Counts the rows of the last call that passed by the unit, or failed in the unit."""
+        self._stats.passed += self.call.passed
+        self.call.passed = 0
+        if self.call.failed:
+            failures = failures_of(results, self.stage.plan.name)
+            self._stats.note_failures(*failures, self._clock.now())
 
     def _note(
         self,
@@ -149,8 +153,7 @@ class WorkerReport:
         """Counts a call for ``size`` rows that began at ``start``, and returns the end time."""
         now = self._clock.now()
         self._stats.count(size, self.call.failed, now - start, waited)
-        if self.call.failed:
-            self._note_failures(results)
+        self._note_errors(results)
         if self.ring is not None:
             arrived = start - waited if waited >= 0.0 else 0.0
             node, errors = self.stage.plan.name, self.call.failed

@@ -96,6 +96,11 @@ class RequestContext:
                 context["tracestate"] = self._trace.state
         return context
 
+    @property
+    def sampled_trace(self) -> str:
+        """Returns the id of the request's trace if the trace is sampled, else ``""``."""
+        return self._trace.id if self._trace is not None and self._trace.is_sampled else ""
+
     def watcher(self) -> Watcher | None:
         """Returns the observer of the session's batches, or None without a span."""
         return None if self._span is None else self._span.watcher()

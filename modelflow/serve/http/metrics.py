@@ -1,11 +1,13 @@
 """``/metrics``: counters for Prometheus, under the names of modelflow and of other servers.
 
 The page counts nothing itself. Each request formats the counts that models and flows keep anyway.
-Counters with the names of other servers are untyped, because the Prometheus client would add
-``_total`` to the name of a typed counter.
+The Prometheus client would add ``_total`` to the names of counters. Counters with the names of
+other servers are therefore written without a type, which `_make_page` replaces. In OpenMetrics
+they stay without a type, because a counter's name has to end with ``_total`` there.
 """
 
 import itertools
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -14,11 +16,12 @@ from modelflow.errors import MissingDependencyError
 from modelflow.http.reply import Reply
 from modelflow.http.request import HttpRequest
 from modelflow.profile.metrics import node_families
+from modelflow.profile.process_metrics import build_family, process_families
 from modelflow.serve.access.error_reply import settle
 from modelflow.serve.access.keys import Group
 from modelflow.serve.access.router import Endpoint, endpoint
 from modelflow.serve.interfaces import GroupCounts, ReplicaGroup
-from modelflow.serve.metrics.model_counts import BOUNDS
+from modelflow.serve.metrics.model_counts import BOUNDS, Exemplar
 from modelflow.serve.metrics.snapshot import ModelSnapshot
 from modelflow.serve.repository.models import Models
 
@@ -31,13 +34,17 @@ try:
         Metric,
         UntypedMetricFamily,
     )
-    from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+    from prometheus_client.exposition import choose_encoder
     from prometheus_client.registry import Collector
+    from prometheus_client.samples import Exemplar as Sampled
 except ImportError as error:
     raise MissingDependencyError("prometheus-client", "serve", "metrics") from error
 
 _MICROSECONDS = 1e6
 _LABELS = ("model", "version")
+_FOREIGN = re.compile(
+    rb"^(# TYPE (?:nv_inference_|:tensorflow:serving:)\w+) untyped$", re.MULTILINE
+)
 
 
 class MetricsPage:
@@ -53,7 +60,8 @@ class MetricsPage:
         )
 
     def _ask(self, http_request: HttpRequest, _: Mapping[str, str]) -> None:
-        self._group.counts(partial(settle, http_request, _make_page, self._models))
+        accept = http_request.head.named.get(b"accept", b"").decode("latin-1")
+        self._group.counts(partial(settle, http_request, _make_page, self._models, accept))
 
 
 class _OneCollection(Collector):  # type: ignore[misc]  # an optional package
@@ -74,16 +82,24 @@ class _OneCollection(Collector):  # type: ignore[misc]  # an optional package
         )
 
 
-def _make_page(models: Models, counts: GroupCounts) -> Reply:
+def _make_page(models: Models, accept: str, counts: GroupCounts) -> Reply:
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_OneCollection(counts, models))
-    text = generate_latest(registry)
-    return Reply(200, text, {"content-type": CONTENT_TYPE_LATEST})
+    encode, media_type = choose_encoder(accept)
+    text = _FOREIGN.sub(rb"\1 counter", encode(registry))
+    return Reply(200, text, {"content-type": media_type})
 
 
 def _processes(counts: GroupCounts) -> Iterator[Metric]:
-    """Yields the metrics of the processes. A single process has no such metrics."""
-    if counts.up is not None:
+    """Yields the metrics of the process, or of several processes.
+
+    With several processes another one may answer each time. Its own figures are then left out,
+    because its counters would seem to jump.
+    """
+    if counts.up is None:
+        yield from process_families()
+    else:
+        yield build_family()
         text = "Replicas that these metrics include."
         yield GaugeMetricFamily("modelflow_replicas_up", text, counts.up)
         text = "Replicas that should run."
@@ -136,10 +152,18 @@ def _own(models: Sequence[ModelSnapshot]) -> Iterator[Metric]:
     )
     for model in models:
         labels = [model.name, str(model.version)]
-        latency.add_metric(labels, _buckets(model.latencies), model.seconds)
+        pairs = zip(_buckets(model.latencies), model.exemplars, strict=True)
+        buckets = [(*bucket, _write_exemplar(exemplar)) for bucket, exemplar in pairs]
+        latency.add_metric(labels, buckets, model.seconds)
     yield latency
     nodes = [([m.name, str(m.version)], node) for m in models for node in m.nodes]
     yield from node_families(_LABELS, nodes)
+
+
+def _write_exemplar(exemplar: Exemplar | None) -> Sampled | None:
+    if exemplar is None:
+        return None
+    return Sampled({"trace_id": exemplar.trace_id}, exemplar.seconds, exemplar.time)
 
 
 def _triton(models: Sequence[ModelSnapshot]) -> Iterator[Metric]:

@@ -3,12 +3,21 @@
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from modelflow.wire.problem import Code
 
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """The upper bounds of the latency histogram in seconds. The last bucket has no bound."""
+
+
+class Exemplar(NamedTuple):
+    """A request of a sampled trace: the trace, the request's seconds, seconds since 1970."""
+
+    trace_id: str
+    seconds: float
+    time: float
 
 
 class ModelCounts:
@@ -24,6 +33,7 @@ class ModelCounts:
         last: The time of the last finished request in seconds since 1970, or 0 before the first.
         latencies: The number of requests in each bucket of `BOUNDS`, and in the last bucket. The
             numbers are not cumulative.
+        exemplars: The last request of a sampled trace in each of these buckets, or None.
     """
 
     def __init__(self) -> None:
@@ -32,6 +42,7 @@ class ModelCounts:
         self.seconds = self.answer_seconds = self.failed_seconds = 0.0
         self.last = 0.0
         self.latencies = [0] * (len(BOUNDS) + 1)
+        self.exemplars: list[Exemplar | None] = [None] * (len(BOUNDS) + 1)
         self._newly_worked = 0
 
     def on_answers(self, rows: int, seconds: Sequence[float], answer_seconds: float = 0.0) -> None:
@@ -50,6 +61,14 @@ class ModelCounts:
         self.last = time.time()
         for one in seconds:
             self.latencies[bisect_left(BOUNDS, one)] += 1
+
+    def on_traces(self, traces: Iterable[tuple[str, float]]) -> None:
+        """Stores successful requests: the sampled trace's id or "", and the request's seconds."""
+        for trace_id, seconds in traces:
+            if not trace_id:
+                continue
+            found = Exemplar(trace_id, seconds, time.time())
+            self.exemplars[bisect_left(BOUNDS, seconds)] = found
 
     def on_failure(self, code: Code, rows: int = 0, seconds: float = 0.0) -> None:
         """Counts a request that failed."""

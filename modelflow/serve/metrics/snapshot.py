@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from modelflow.draw.outline import Outline
 from modelflow.profile.snapshot import Snapshot
+from modelflow.serve.metrics.model_counts import BOUNDS, Exemplar
 
 if TYPE_CHECKING:
     from modelflow.runtime.stats import NodeStats
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
 # The fields that a snapshot copies from `ModelCounts`.
 _COUNTED = (
     *("outcomes", "rows", "failed_rows", "seconds", "answer_seconds", "failed_seconds"),
-    *("last", "latencies"),
+    *("last", "latencies", "exemplars"),
 )
-_NOT_SUMMED = ("name", "version", "outcomes", "refused", "last", "latencies")
+_NOT_SUMMED = ("name", "version", "outcomes", "refused", "last", "latencies", "exemplars")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +34,8 @@ class ModelSnapshot:
         name, version: The name and the version of the model.
         outcomes: The number of finished requests by code.
         refused: The number of refused requests by reason.
-        rows, failed_rows, seconds, answer_seconds, failed_seconds, last, latencies: As in
-            `ModelCounts`.
+        rows, failed_rows, seconds, answer_seconds, failed_seconds, last, latencies, exemplars:
+            As in `ModelCounts`.
         under_way: The number of requests without a reply yet.
         snapshot: The snapshot of the model's flow.
     """
@@ -52,6 +53,7 @@ class ModelSnapshot:
     latencies: tuple[int, ...]
     under_way: int
     snapshot: Snapshot
+    exemplars: tuple[Exemplar | None, ...] = (None,) * (len(BOUNDS) + 1)
 
     @classmethod
     def of(cls, model: "ServedModel") -> Self:
@@ -71,14 +73,20 @@ class ModelSnapshot:
                 requests={"count": counted["outcomes"]["OK"], "seconds": counted["seconds"]},
             ),
             **counted
-            | {"outcomes": dict(counted["outcomes"]), "latencies": tuple(counted["latencies"])},
+            | {
+                "outcomes": dict(counted["outcomes"]),
+                "latencies": tuple(counted["latencies"]),
+                "exemplars": tuple(counted["exemplars"]),
+            },
         )
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
         """Returns the snapshot for the result of `document`, perhaps from another process."""
         snapshot = Snapshot.read(document["snapshot"])
-        return cls(**{**document, "snapshot": snapshot, "latencies": tuple(document["latencies"])})
+        exemplars = tuple(one and Exemplar(*one) for one in document["exemplars"])
+        lists = {"latencies": tuple(document["latencies"]), "exemplars": exemplars}
+        return cls(**{**document, "snapshot": snapshot, **lists})
 
     @property
     def nodes(self) -> "tuple[NodeStats, ...]":
@@ -132,6 +140,7 @@ class ModelSnapshot:
             refused=_sum(self.refused, other.refused),
             last=max(self.last, other.last),
             latencies=tuple(map(sum, zip(self.latencies, other.latencies, strict=True))),
+            exemplars=tuple(map(_newest, self.exemplars, other.exemplars)),
             **{name: getattr(self, name) + getattr(other, name) for name in summed},
         )
 
@@ -151,6 +160,12 @@ def model_node(nodes: "Iterable[NodeStats]") -> "NodeStats":
     This is the last node that runs an engine, or the last node if no node runs an engine.
     """
     return max(enumerate(nodes), key=lambda each: ("engine_calls" in each[1].figures, each[0]))[1]
+
+
+def _newest(one: Exemplar | None, other: Exemplar | None) -> Exemplar | None:
+    if one is None or other is None:
+        return one or other
+    return max(one, other, key=lambda exemplar: exemplar.time)
 
 
 def _sum(some: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:

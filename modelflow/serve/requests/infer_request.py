@@ -66,6 +66,8 @@ class InferCall:
         """The number of items in the request."""
         self.is_over = False
         """The flow has returned the whole answer."""
+        self.trace_id = ""
+        """The trace of the request, if the trace is sampled."""
         self.is_without_axis = False
         """No input has a batch axis, and neither do the outputs then."""
 
@@ -80,6 +82,7 @@ class InferCall:
 
     def watch(self, request_context: RequestObserver) -> None:
         """Reports the batches of a request that is not sent yet to the observer's watcher."""
+        self.trace_id = request_context.sampled_trace
         watcher = request_context.watcher()
         if watcher is not None:
             self.request.watch(watcher)
@@ -134,7 +137,10 @@ class InferCall:
             figures.on_failure(problem.code, self.rows, SYSTEM_CLOCK.now() - self.began)
             raise
         except EndOfStream:
-            figures.on_answers(self.rows, (SYSTEM_CLOCK.now() - self.began,))
+            seconds = SYSTEM_CLOCK.now() - self.began
+            figures.on_answers(self.rows, (seconds,))
+            if self.trace_id:
+                figures.on_traces(((self.trace_id, seconds),))
             raise
         return found
 
@@ -174,6 +180,8 @@ class InferCall:
             raise
         now = SYSTEM_CLOCK.now()
         figures.on_answers(self.rows, (now - self.began,), now - self.left_at)
+        if self.trace_id:
+            figures.on_traces(((self.trace_id, now - self.began),))
         return found
 
     def outputs(self) -> dict[str, npt.NDArray[Any] | list[Any]]:

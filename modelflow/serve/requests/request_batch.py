@@ -196,7 +196,7 @@ class RequestBatch:
         except Exception as error:  # noqa: BLE001 - every client gets an answer
             answers = [problem_of(error)] * len(members)
         now = SYSTEM_CLOCK.now()
-        rows, seconds = 0, []
+        rows, seconds, traces = 0, [], []
         for member, answer in zip(members, answers, strict=True):
             if isinstance(answer, Problem):
                 model.figures.on_failure(answer.code, member.size, now - member.began)
@@ -204,8 +204,11 @@ class RequestBatch:
             else:
                 rows += member.size
                 seconds.append(now - member.began)
+                if member.responder.request_context is not None:
+                    traces.append((member.responder.request_context.sampled_trace, seconds[-1]))
                 member.responder.answer(answer)
         model.figures.on_answers(rows, seconds, now - left)
+        model.figures.on_traces(traces)
 
     def _count_out(self, count: int) -> None:
         self._model.admission.on_done(count)

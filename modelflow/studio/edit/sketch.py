@@ -11,7 +11,7 @@ from typing import Any
 
 from modelflow.config.edit.graph_text import GraphText
 from modelflow.config.flow_config import PortRef, read_position
-from modelflow.draw.outline import PORT, Outline, OutlineEdge, OutlineNode
+from modelflow.draw.outline import PORT, Outline, OutlineEdge, OutlineNode, mark_of
 from modelflow.errors import ModelflowError
 from modelflow.graph.check.loops import Successors, find_cycle, in_order
 from modelflow.graph.node import Role
@@ -104,6 +104,7 @@ class Sketch:
                 tuple(port.name for port in card.inputs),
                 tuple(port.name for port in card.outputs),
                 read_position(card.attributes.get("pos")),
+                "" if card.spec is None else mark_of(card.spec),
             )
             for card in self.cards.values()
         )

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from modelflow.draw.layout import Box, Layout, layout_of
+from modelflow.draw.layout import layout_of
+from modelflow.draw.shapes import SIGNS, Box, Layout
 from modelflow.errors import ConfigError, Finding, Location, PlanError
 from modelflow.graph.advice import advice
 from modelflow.plan import make_plan
@@ -118,13 +119,18 @@ def _box(box: Box, card: NodeCard, is_pinned: bool) -> dict[str, Any]:
         "attributes": {key: show_value(value) for key, value in card.attributes.items()},
         **_place(box),
         "pinned": is_pinned,
-        "inputs": _ports(card.inputs, box, card),
-        "outputs": _ports(card.outputs, box, card),
+        "mark": box.mark,
+        "sign": SIGNS.get(box.mark, ""),
+        "inputs": _ports(card.inputs, box.inputs, box, card),
+        "outputs": _ports(card.outputs, box.outputs, box, card),
     }
 
 
-def _ports(ports: Sequence[CardPort], box: Box, card: NodeCard) -> list[dict[str, Any]]:
+def _ports(
+    ports: Sequence[CardPort], order: Sequence[str], box: Box, card: NodeCard
+) -> list[dict[str, Any]]:
     is_clear = card.spec is not None or not card.unit
+    places = {name: place for place, name in enumerate(order)}
     return [
         {
             **port_document(port.port or Port(port.name)),
@@ -132,5 +138,5 @@ def _ports(ports: Sequence[CardPort], box: Box, card: NodeCard) -> list[dict[str
             "used": port.is_used,
             "wrong": is_clear and port.port is None,
         }
-        for place, port in enumerate(ports, 1)
+        for place, port in enumerate(sorted(ports, key=lambda port: places[port.name]), 1)
     ]

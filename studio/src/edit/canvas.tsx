@@ -2,7 +2,7 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Frame } from "../live/frame";
-import { fastestOf, lookOf } from "../live/graph";
+import { Arrow, fastestOf, lookOf } from "../live/graph";
 import { Node } from "./node";
 import { curve, fitted, HOME, moved, type Point, portAt, readable, type Sight, zoomed } from "./sight";
 import type { Box, Finding, Picture, Wire } from "./view";
@@ -145,6 +145,7 @@ export function Canvas(props: Props) {
         if (unit) props.onDropUnit(unit, onPage(where(event)));
       }}
     >
+      <Arrow gap={5} />
       <g transform={`translate(${sight.x} ${sight.y}) scale(${sight.k})`}>
         {picture.wires.map((wire, place) => {
           const isMoved = shift && (drag!.names.includes(wire.source) || drag!.names.includes(wire.target));

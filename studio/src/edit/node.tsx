@@ -1,7 +1,7 @@
 // A node with its ports.
 
 import type { NodeFrame } from "../live/frame";
-import { Figures, figureWords } from "../live/graph";
+import { Figures, figureWords, Sign } from "../live/graph";
 import { memo } from "./memo";
 import type { Box, Finding, Port } from "./view";
 
@@ -47,6 +47,7 @@ export const Node = memo(
               </>
             ))
           )}
+          <Sign box={box} />
         </g>
         {box.inputs.map((port) => (
           <Dot key={port.name} port={port} x={0} side="input" />

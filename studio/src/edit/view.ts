@@ -24,6 +24,8 @@ export interface Box {
   width: number;
   height: number;
   pinned: boolean;
+  mark: string;
+  sign: string;
   inputs: Port[];
   outputs: Port[];
 }

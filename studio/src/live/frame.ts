@@ -4,6 +4,8 @@ export interface Box {
   name: string;
   kind: string;
   lines: string[];
+  mark: string;
+  sign: string; // a path of 12 by 12 pixels, or empty
   x: number;
   y: number;
   width: number;

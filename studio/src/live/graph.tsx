@@ -22,6 +22,7 @@ export function Graph(props: { picture: Picture; frame: Frame | null }) {
       role="group"
       aria-label={`Graph ${picture.name}`}
     >
+      <Arrow />
       {picture.wires.map((wire) => (
         <Line wire={wire} nodes={nodes} fastest={fastest} />
       ))}
@@ -29,6 +30,29 @@ export function Graph(props: { picture: Picture; frame: Frame | null }) {
         <Card box={box} node={nodes.get(box.name)} isLimiting={box.name === limiting} />
       ))}
     </svg>
+  );
+}
+
+/** The arrow at the end of wires. A gap leaves room for the dot of a port. */
+export function Arrow(props: { gap?: number }) {
+  return (
+    <defs>
+      <marker id="arrow" viewBox="0 0 8 8" refX={8 + (props.gap ?? 0)} refY={4} markerWidth={8} markerHeight={8} markerUnits="userSpaceOnUse" orient="auto">
+        <path class="arrow" d="M0 0 8 4 0 8z" />
+      </marker>
+    </defs>
+  );
+}
+
+/** The sign of a node's kind. */
+export function Sign(props: { box: { mark: string; sign: string; width: number } }) {
+  const { mark, sign, width } = props.box;
+  if (!sign) return null;
+  return (
+    <g class="sign" transform={`translate(${width - PAD - 12} 28)`}>
+      <path d={sign} />
+      <title>{mark}</title>
+    </g>
   );
 }
 
@@ -71,6 +95,7 @@ function Card(props: { box: Box; node: NodeFrame | undefined; isLimiting: boolea
     >
       <rect class="card" width={box.width} height={box.height} rx={node ? 8 : box.height / 2} />
       {node ? <Figures box={box} node={node} /> : <Plain box={box} />}
+      <Sign box={box} />
     </g>
   );
 }

@@ -95,7 +95,7 @@ def test_on_a_device_a_unit_is_called_for_one_stream_at_a_time_where_it_wants_th
     spec = dataclasses.replace(ADD_ONE, kind=Normal(is_per_stream=True))
     found, stats = exchanged(on_toy(spec), [np.zeros(1), np.zeros(1), np.zeros(13)])
     assert [buffer.error is None and float(buffer.data[0]) for buffer in found] == [1, 1, False]
-    assert stats.buffers == 3
+    assert (stats.buffers, stats.batch_sizes) == (2, {1: 1, 2: 1})  # no room for the third
 
 
 class Guilty(AddOne):

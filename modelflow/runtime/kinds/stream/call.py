@@ -59,6 +59,7 @@ class StreamCall(UnitCall):
             if is_bad and not self._is_exception_visible:
                 self._call(stream, good, post)
                 good = []
+                self.passed += 1
                 self._pass(stream, position, cells)
                 continue
             for numbering in stream.outputs:

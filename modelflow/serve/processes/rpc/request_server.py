@@ -7,7 +7,7 @@ from weakref import WeakSet
 
 from modelflow.errors import EndOfStream
 from modelflow.http.reply import Reply
-from modelflow.http.request import StreamingReply
+from modelflow.http.request import StreamingReply, read_trace
 from modelflow.ipc.frame import Value
 from modelflow.ipc.link import Link
 from modelflow.ipc.loop_queue import LoopQueue
@@ -24,6 +24,12 @@ class _ForwardedContext:
 
     def __init__(self, context: Mapping[str, Any]) -> None:
         self._context = context
+
+    @property
+    def sampled_trace(self) -> str:
+        parent = self._context.get("traceparent")
+        trace = read_trace([parent]) if parent else None
+        return trace.id if trace is not None and trace.is_sampled else ""
 
     def enter(self, _model: str, _version: int) -> Mapping[str, Any]:
         return self._context
