@@ -3,9 +3,9 @@
 python benchmarks/planted_causes.py [--only "small batch"] [--seeds 3] [--beside 2] [--healthy 50]
 
 Each plant knows its causes and its cure. A diagnosis is right if it names cause and node. Its
-change must bring half of the gain that it predicts and 80 % of the cure's gain. A change that lowers the
-rate by 5 % or more is harmful. Healthy flows have no finding. With ``--beside`` so many other
-processes compute meanwhile: "foreign load" is then a right answer, too.
+change must bring half of the gain that it predicts and 80 % of the cure's gain. A change that
+lowers the rate by 5 % or more is harmful. Healthy flows have no finding. With ``--beside`` so many
+other processes compute meanwhile: "foreign load" is then a right answer, too.
 """
 
 # ruff: noqa: ARG001, ARG002, D102 - methods and functions that others call
@@ -860,7 +860,7 @@ def computing_half(place: int, rng: random.Random) -> Planted:
     return Planted(set(), units, drive=poisson(0.4 / seconds, own), is_driven=False)
 
 
-# -- servers ----------------------------------------------------------------------------------------
+# -- servers ---------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -870,7 +870,8 @@ class Served:
     Attributes:
         expected: As in `Planted`.
         seconds: The time of a call of its only node.
-        load: The options of ``modelflow load``; None for no requests.
+        load: The options of ``modelflow load``; None for no requests. With one option, the number
+            of connections of ``h2load`` (of Debian's nghttp2-client), which needs few processors.
     """
 
     expected: set[tuple[str, str]]
@@ -879,8 +880,7 @@ class Served:
 
 
 def server_front_end(place: int, rng: random.Random) -> Served:
-    clients = str(rng.choice((16, 32)))
-    return Served({("server", "front end")}, 0.0, ("--clients", clients))
+    return Served({("server", "front end")}, 0.0, (str(rng.choice((16, 32))),))
 
 
 def server_node(place: int, rng: random.Random) -> Served:
@@ -900,8 +900,9 @@ def server_half_load(place: int, rng: random.Random) -> Served:
 def examine_server(served: Served, seconds: float) -> "Verdict":
     """Starts a server and its clients, and has it observed from outside."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        rest = f"time.sleep({served.seconds})" if served.seconds else "pass"
         unit = "import time\nimport modelflow\n\n\n@modelflow.flowunit\n"
-        unit += f"def slow(value):\n    time.sleep({served.seconds})\n    return value\n"
+        unit += f"def slow(value):\n    {rest}\n    return value\n"
         graph = """[graph]\ngraphconf = '''digraph served {
             input [type=input] slow [flowunit="slow_units:slow", threads=1] output [type=output]
             input -> slow -> output }'''"""
@@ -911,7 +912,7 @@ def examine_server(served: Served, seconds: float) -> "Verdict":
 
         def start(*words: str) -> None:
             process = subprocess.Popen(
-                [sys.executable, "-m", "modelflow", *words],
+                words if words[0] == "h2load" else [sys.executable, "-m", "modelflow", *words],
                 cwd=folder,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -926,7 +927,10 @@ def examine_server(served: Served, seconds: float) -> "Verdict":
             url = f"http://127.0.0.1:{port}/v1/models/served:predict"
             row = Path(folder) / "row.json"
             row.write_text('{"instances": [[1, 2, 3, 4]]}')
-            start("load", url, "--body", str(row), "--seconds", "60", *served.load)
+            if len(served.load) == 1:
+                start("h2load", "--h1", "-D", "60", "-d", str(row), "-c", *served.load, url)
+            else:
+                start("load", url, "--body", str(row), "--seconds", "60", *served.load)
             time.sleep(3.0)
             first = asked(address)
         time.sleep(seconds)
