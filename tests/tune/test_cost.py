@@ -93,9 +93,12 @@ def test_time_without_a_processor_is_no_wait_for_a_device():
 
 
 def test_stages_that_wait_for_each_other_share_a_device():
-    calm, busy = case(0.95, 0.05, 1, 0.01, b=0.01), case(0.95, 0.05, 1, 0.02, b=0.02)
+    calm, busy = case(0.95, 0.05, 1, 0.05, b=0.05), case(0.95, 0.05, 1, 0.1, b=0.1)
     found = costs_of([busy], {"a": 1.0, "b": 1.0}, calm)
     assert {one.lock for one in found.values()} == {"shared"}
-    assert found["a"].table == pytest.approx({1: 0.01})
-    single = costs_of([case(0.95, 0.05, 1, 0.02, b=0.01)], {"a": 1.0, "b": 1.0}, calm)
+    assert found["a"].table == pytest.approx({1: 0.05})
+    single = costs_of([case(0.95, 0.05, 1, 0.1, b=0.05)], {"a": 1.0, "b": 1.0}, calm)
     assert {one.lock for one in single.values()} == {""}
+    # each alone would use a device all the time, so the two have none in common
+    calm, busy = case(0.95, 0.05, 1, 0.08, b=0.08), case(0.95, 0.05, 1, 0.1, b=0.1)
+    assert costs_of([busy], {"a": 1.0, "b": 1.0}, calm)["a"].lock == ""

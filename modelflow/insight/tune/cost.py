@@ -20,6 +20,7 @@ from modelflow.insight.doctor.service_time import ServiceTime
 INTERPRETER = "interpreter"
 """The name of the lock that Python code holds."""
 
+_SHARED = "shared"
 _LEAST_CALLS = 3
 # Above this error the table is used instead of the line, because devices compute in steps.
 _MUCH_OFF = 0.15
@@ -27,6 +28,10 @@ _MUCH_OFF = 0.15
 _MUCH_MORE = 0.2
 # Calls that take this many times longer than alone have waited for one another.
 _STRETCHED = 1.2
+# The share of the time for which calls that wait for each other use their device.
+_LEAST_SHARED, _MOST_SHARED = 0.8, 1.1
+# Calls that want a processor for this share of their time compute.
+_COMPUTES = 0.5
 # Threads that are at work for this share of the time always find rows that wait.
 _AT_WORK = 0.85
 
@@ -98,12 +103,19 @@ def costs_of(
             seen[stage.name].append(stage)
     alone = {} if calm is None else {stage.name: stage for stage in calm.stages}
     costs = {name: _cost(found, visits[name], alone.get(name)) for name, found in seen.items()}
-    # A lock or device that only one stage uses needs no name: `at_once` describes it.
-    shared = Counter(cost.lock for cost in costs.values())
-    return {
-        name: cost if shared[cost.lock] > 1 or cost.lock == INTERPRETER else replace(cost, lock="")
-        for name, cost in costs.items()
-    }
+    # Stages that share a device keep the device busy together, and never for longer than the time.
+    shared = {name: cost for name, cost in costs.items() if cost.lock == _SHARED}
+    work = sum(_work(cost, cases[0]) for cost in shared.values())
+    if len(shared) < 2 or not _LEAST_SHARED < work < _MOST_SHARED:
+        costs |= {name: replace(cost, lock="") for name, cost in shared.items()}
+    return costs
+
+
+def _work(cost: StageCost, case: Case) -> float:
+    """Returns the share of the time that the calls of a stage would have taken alone."""
+    stage = next(stage for stage in case.stages if stage.name == cost.name)
+    seconds = sum(count * cost.seconds(rows) for rows, (count, _) in stage.calls.items())
+    return seconds / case.interval.seconds
 
 
 def _cost(seen: Sequence[StageCase], visits: float, calm: StageCase | None) -> StageCost:
@@ -115,7 +127,8 @@ def _cost(seen: Sequence[StageCase], visits: float, calm: StageCase | None) -> S
     alone = {} if calm is None else _table([calm])
     if alone and 1 in table and table[1] > _STRETCHED * alone[1]:
         # With one thread a stage, calls have waited for other stages. The simulation adds that.
-        is_held = True
+        # Waits for processors or for the interpreter show nothing about a device.
+        is_held = one.computing < _COMPUTES
         table = {rows: seconds * alone[1] / table[1] for rows, seconds in table.items()}
     first = one.first
     is_python = first.running > 0.2 and any(
@@ -127,7 +140,7 @@ def _cost(seen: Sequence[StageCase], visits: float, calm: StageCase | None) -> S
         table=table,
         computing=one.computing,
         processors=max(1.0, one.wanted / one.computing) if one.computing else 1.0,
-        lock=INTERPRETER if is_python else "shared" if is_held else "",
+        lock=INTERPRETER if is_python else _SHARED if is_held else "",
         spread=_spread(first.service.mean, [first.service.percentile(p) for p in (50, 90, 99)])
         if first.service.count
         else (1.0, 1.0, 1.0),

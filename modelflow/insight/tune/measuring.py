@@ -5,7 +5,7 @@ batches arrive. Therefore the stage that limits then gets more threads, step by 
 stage after it. A stage whose threads bring nothing ends the steps, because it limits the flow.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from modelflow.errors import TuningError
@@ -175,9 +175,3 @@ def _gains(case: Case, size: int) -> bool:
         if line is not None and line.rate(size) > _BRINGS * line.rate(size / 2):
             return True
     return False
-
-
-def limiting_name(case: Case) -> str:
-    """Returns the stage whose threads are idle for the least time."""
-    stages: Sequence[StageCase] = case.stages
-    return max(stages, key=lambda stage: stage.occupied).name

@@ -109,20 +109,20 @@ class Search:
         The search climbs from three starts, because single steps can miss an improvement:
 
         - the present settings
-        - the most threads and the largest batches everywhere: two stages that limit each other gain
-          nothing when only one grows, but either can shrink
         - the largest batches with the present threads: threads that compete for the processors slow
           each other down
+        - the most threads and the largest batches everywhere: two stages that limit each other gain
+          nothing when only one grows, but either can shrink
 
         Args:
             start: The present settings.
             known: Good settings of an earlier search; if given, the search climbs from them alone.
         """
-        wide, deep = (
+        deep, wide = (
             start.with_all(self.free, threads, self._enough_rows)
-            for threads in (self._threads[-1], None)
+            for threads in (None, self._threads[-1])
         )
-        for settings in known or (start, wide, deep):
+        for settings in known or (start, deep, wide):
             self._climb(settings, start)
         return sorted(
             self._known.values(),
@@ -212,11 +212,8 @@ class Search:
             threads = self._threads
         if "batch_size" in free:
             batches = [n for n in _BATCHES if n <= self._enough_rows(name)] or batches
-        found = [
-            replace(present.with_batch(size, start.queue_size), threads=count)
-            for size in batches
-            for count in threads
-        ]
+        found = [replace(present, threads=count) for count in threads]
+        found += [present.with_batch(size, start.queue_size) for size in batches]
         if "batch_timeout_ms" in free and present.batch_timeout_ms:
             found.append(replace(present, batch_timeout_ms=0.0))
         return [one for one in found if one != present]

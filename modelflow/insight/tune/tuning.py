@@ -8,13 +8,14 @@ the end: present, changed, present, changed settings.
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from modelflow.insight.doctor.case import Case
 from modelflow.insight.load.report import LoadReport
 from modelflow.insight.tune.cost import StageCost
 from modelflow.insight.tune.loaded_flow import LoadedFlow
-from modelflow.insight.tune.measuring import Measuring, limiting_name
+from modelflow.insight.tune.measuring import Measuring
 from modelflow.insight.tune.search import Goal, Ranked, Search
 from modelflow.insight.tune.settings import Settings
 from modelflow.insight.tune.simulate import Outcome, simulate
@@ -38,10 +39,16 @@ _WORTH = 0.03
 _ENOUGH = 0.97
 # A larger difference between simulation and trial corrects the cost of the stage that limited.
 _MUCH_OFF = 0.2
+# The share of the processors above which they limit the rate.
+_FULL = 0.85
 # The most by which one trial corrects a cost.
 _MOST_SCALED = 4.0
-# Trials that the final comparison needs, and the seconds of a trial beside its load.
-_COMPARED, _BESIDE = 4, 0.5
+# The most rounds of the final comparison, each with a trial of both settings.
+_ROUNDS = 2
+# The most seconds of a search. The stages that limit come first.
+_SEARCH = 4.0
+# The seconds of a trial beside its load, until a trial was measured.
+_BESIDE = 0.5
 # Processors used by other programs above which the trials are in doubt.
 _SPOILT = 0.5
 
@@ -134,9 +141,11 @@ class Tuning:
         self._tried: list[Trial] = []
         self._notes: dict[str, None] = {}
         self._start = self._load.settings
-        self._scales: dict[str, float] = {}
+        self._costs: dict[str, StageCost] = {}
+        self._cases: list[Case] = []  # of the trials
         self._known: dict[Settings, None] = {}  # the best settings so far, by trial and simulation
         self._foreign = 0.0
+        self._longest = self.seconds + _BESIDE
 
     def stop(self) -> None:
         """Ends `run` as soon as possible; callable from another thread."""
@@ -169,6 +178,7 @@ class Tuning:
             self.told,
         )
         self._measured.run()
+        self._refit()
         self._trial(self._start)
         while len(self._tried) < MOST_TRIALS and not self._is_late:
             wanted = self._propose()
@@ -193,7 +203,7 @@ class Tuning:
         if ranked and _is_gain(ranked[0].score, base):
             least = search.reduce(ranked[0].settings, self._start)
             return ranked[0].settings if least in tried else least
-        if self.goal.rate is None and self.goal.bound is None:
+        if self.goal.rate is None:
             # A measurement was better than every trial, and no simulation explains it.
             settings, rate = max(self._measured.rates, key=lambda one: one[1])
             if settings not in tried and _is_gain((1.0, rate), (1.0, best.rate)):
@@ -207,47 +217,49 @@ class Tuning:
         return None
 
     def _search(self) -> Search:
-        costs, measured = self._costs, self._measured
-        rate = self.goal.rate
-        clients = self.clients if rate is None else None
-
-        def simulate_settings(settings: Settings) -> Outcome:
-            return simulate(costs, settings, self._processors, clients=clients, rate=rate)
-
+        until = self._load.left - _SEARCH
+        measured = self._measured
         lags = [
             trial.latency / trial.predicted.latency
             for trial in self._tried
             if trial.predicted.latency > 0
         ]
         return Search(
-            costs,
+            self._costs,
             measured.free,
             self.goal,
-            simulate_settings,
+            partial(self._simulate, self._costs),
             measured.most_threads,
             measured.most_rows,
             statistics.median(lags) if lags else 1.0,
-            lambda: self._is_late,
+            lambda: self._is_late or self._load.left < until,
         )
 
-    @property
-    def _costs(self) -> dict[str, StageCost]:
-        """The measured costs, as the trials have corrected them."""
-        return {
-            name: cost.scaled(self._scales.get(name, 1.0))
-            for name, cost in self._measured.costs.items()
-        }
+    def _simulate(self, costs: Mapping[str, StageCost], settings: Settings) -> Outcome:
+        rate = self.goal.rate
+        clients = self.clients if rate is None else None
+        return simulate(costs, settings, self._processors, clients=clients, rate=rate)
+
+    def _refit(self) -> None:
+        """Updates the costs by all measurements, and corrects them by each trial."""
+        costs = self._measured.costs
+        for trial, case in zip(self._tried, self._cases, strict=True):
+            rate = self._simulate(costs, trial.settings).rate
+            for name, factor in scales_of(case, rate, trial.rate).items():
+                costs[name] = costs[name].scaled(factor)
+        self._costs = costs
 
     def _trial(self, settings: Settings, name: str = "") -> None:
         """Tries settings, and corrects the costs by the result."""
         name = name or f"trial {len(self._tried) + 1} of at most {MOST_TRIALS}"
         changes = self._start.name_changes(settings)
         self.told(f"{name} (at most {self._load.left:.0f} s left): {changes}")
-        predicted = self._search().look_at(settings)
+        predicted, left = self._search().look_at(settings), self._load.left
         clients = self.clients if self.goal.rate is None else None
         case, report = self._load.observe(
             settings, self.seconds, clients=clients, rate=self.goal.rate
         )
+        self._longest = max(self._longest, left - self._load.left)
         latency = report.latency.percentile(self.goal.percent)
         self._tried.append(Trial(settings, report.rate, latency, report, predicted))
         self._foreign = max(self._foreign, case.foreign or 0.0)
@@ -256,13 +268,14 @@ class Tuning:
             f"{predicted.rate:.1f}/s"
         )
         self._measured.cases.append(case)
-        again = self._search().look_at(settings)
-        self._scales |= scales_of(case, again.rate, report.rate, self._scales)
+        self._cases.append(case)
+        self._refit()
 
     @property
     def _is_late(self) -> bool:
-        """Whether the time is needed for the final comparison."""
-        return self._load.left < (_COMPARED + 1) * (self.seconds + _BESIDE)
+        """Whether the time is needed for the final comparison, or for a single trial."""
+        trials = 2 * _ROUNDS + 1 if len(self._tried) > 1 else 1
+        return self._load.left < trials * self._longest
 
     def _score_of(self, trial: Trial) -> tuple[float, float]:
         return self.goal.score(trial.rate, trial.latency)
@@ -281,19 +294,32 @@ class Tuning:
     def _conclude(self, chosen: Trial) -> TuneReport:
         """Compares the chosen settings with the present settings, and returns the report."""
         first, winner = self._tried[0], chosen.settings
-        trials = len(self._tried)
-        if winner != self._start:
-            for number in range(_COMPARED):
+        before, after = [first], [chosen]
+        if winner == self._start:
+            after = []
+        elif rounds := max(0, min(_ROUNDS, int(self._load.left / (2 * self._longest)))):
+            compared = len(self._tried)
+            for number in range(2 * rounds):
                 settings = winner if number % 2 else self._start
-                self._trial(settings, f"comparison {number + 1} of {_COMPARED}")
-        before, after = self._tried[trials::2], self._tried[trials + 1 :: 2]
+                self._trial(settings, f"comparison {number + 1} of {2 * rounds}")
+            before, after = self._tried[compared::2], self._tried[compared + 1 :: 2]
         is_better = bool(after) and self._is_better(before, after)
         best = self._best(self._tried)
-        is_met = self._score_of(best)[0] >= 1.0
+        # Of the settings that come nearest to the goal, the worse trial counts.
+        settled = max(
+            (min(one, key=self._score_of) for one in (before, after) if one), key=self._score_of
+        )
+        is_met = self._score_of(settled)[0] >= 1.0
         if self.goal.bound is not None and first.latency > self.goal.bound:
             self._notes[
                 f"the present settings break the bound: p{self.goal.percent:g} is "
                 f"{first.latency * 1e3:.1f} ms"
+            ] = None
+        rate = self._simulate(self._costs, best.settings).rate
+        if scales_of(self._cases[0], rate, best.rate):
+            self._notes[
+                f"the simulation gives {rate:.0f}/s for the best settings, where {best.rate:.0f}/s "
+                "were measured; there may be better settings"
             ] = None
         if self._foreign > _SPOILT:
             text = f"other programs used up to {self._foreign:.1f} processors during the trials"
@@ -302,12 +328,12 @@ class Tuning:
             self.goal,
             self._processors,
             self._costs,
-            tuple(before) or (first,),
+            tuple(before),
             tuple(after) if is_better else (),
             tuple(self._tried),
             self._start.changes_to(winner) if is_better else {},
             tuple(self._notes),
-            None if is_met else best,
+            None if is_met else settled,
         )
 
     # -- settings that may change -----------------------------------------------------------------
@@ -345,24 +371,24 @@ def _score(goal: Goal, trials: Sequence[Trial]) -> float:
     return max(goal.score(one.rate, one.latency)[1] for one in trials)
 
 
-def scales_of(
-    case: Case, predicted: float, measured: float, scales: Mapping[str, float]
-) -> dict[str, float]:
-    """Returns the correction of a cost, if the simulation of a trial was much off.
+def scales_of(case: Case, predicted: float, measured: float) -> dict[str, float]:
+    """Returns the corrections of costs, by stage, if the simulation of a trial was much off.
 
-    The calls of the stage that limited the trial take longer, or shorter, in proportion.
+    The calls of the stage that limited the trial take longer, or shorter, in proportion. If the
+    processors limited the trial, the calls of all stages that compute do.
 
     Args:
         case: The trial.
         predicted: The simulated replies a second, with all that is known from the trial.
         measured: The measured replies a second.
-        scales: Stage -> its correction so far.
     """
     if not measured or not predicted or abs(predicted / measured - 1.0) <= _MUCH_OFF:
         return {}
     factor = min(_MOST_SCALED, max(1.0 / _MOST_SCALED, predicted / measured))
-    name = limiting_name(case)
-    return {name: factor * scales.get(name, 1.0)}
+    names = [max(case.stages, key=lambda stage: stage.occupied).name]
+    if case.used > _FULL * case.processors:
+        names = [stage.name for stage in case.stages if stage.is_computing] or names
+    return dict.fromkeys(names, factor)
 
 
 def _is_gain(score: tuple[float, float], base: tuple[float, float]) -> bool:
