@@ -253,23 +253,26 @@ def grid(start: Settings, stages: tuple[Known, ...]) -> list[Settings]:
     return [Settings(dict(zip(names, found, strict=True))) for found in itertools.product(*choices)]
 
 
+def rank_grid(start: Settings, case: Case) -> list[Settings]:
+    """Returns the three settings of the grid that the true costs make the best."""
+    goal = Goal(99, case.bound)
+
+    def score(settings: Settings, requests: int) -> tuple[float, float]:
+        found = simulate(case.costs, settings, 2, clients=case.clients, requests=requests)
+        return goal.score(found.rate, found.latency.percentile(99))
+
+    found = sorted(grid(start, case.stages), key=lambda one: score(one, 300), reverse=True)
+    return sorted(found[:30], key=lambda one: score(one, 1500), reverse=True)[:3]
+
+
 def best_of_grid(flow: Any, case: Case, seconds: float) -> tuple[float, float]:
-    """Returns the rate and p99 of the best settings: of three that the true costs make the best.
+    """Returns the measured rate and p99 of the best settings of the grid.
 
     If none keeps the bound, the settings with the smallest p99 are the best.
     """
     start = Settings.of(flow.scheduler.plan)
-    costs = case.costs
-    goal = Goal(99, case.bound)
-
-    def score(settings: Settings, requests: int) -> tuple[float, float]:
-        found = simulate(costs, settings, 2, clients=case.clients, requests=requests)
-        return goal.score(found.rate, found.latency.percentile(99))
-
-    found = sorted(grid(start, case.stages), key=lambda one: score(one, 300), reverse=True)
-    found = sorted(found[:30], key=lambda one: score(one, 1500), reverse=True)
     measured = []
-    for settings in found[:3]:
+    for settings in rank_grid(start, case):
         now = Settings.of(flow.scheduler.plan)
         flow.reconfigure(now.changes_to(Settings({**now.stages, **settings.stages})))
         reports = [
@@ -282,7 +285,7 @@ def best_of_grid(flow: Any, case: Case, seconds: float) -> tuple[float, float]:
         p99 = max(report.latency.percentile(99) for report in reports)
         measured.append((statistics.mean(report.rate for report in reports), p99))
     flow.reconfigure(Settings.of(flow.scheduler.plan).changes_to(start))
-    return max(measured, key=lambda one: goal.score(*one))
+    return max(measured, key=lambda one: Goal(99, case.bound).score(*one))
 
 
 def main() -> None:

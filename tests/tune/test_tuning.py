@@ -8,9 +8,11 @@ import pytest
 
 import modelflow
 from modelflow.errors import TuningError
+from modelflow.insight.load.report import Sample
 from modelflow.insight.tune.report import html_of, summary_of
 from modelflow.insight.tune.search import Goal
 from modelflow.insight.tune.settings import Settings
+from modelflow.insight.tune.simulate import Outcome
 from modelflow.insight.tune.tuning import MOST_TRIALS, Tuning, scales_of
 from tests.doctor.cases import case_of, node
 
@@ -122,6 +124,12 @@ def test_a_wrong_simulation_is_corrected_and_the_search_goes_on():
     assert len({trial.settings for trial in report.tried}) > 2
     later = report.tried[-1]
     assert later.predicted.rate == pytest.approx(later.rate, rel=0.5)
+
+
+def test_a_measurement_that_no_simulation_explains_is_tried(monkeypatch):
+    same = Outcome(100.0, Sample([0.01]))
+    monkeypatch.setattr("modelflow.insight.tune.tuning.simulate", lambda *_, **__: same)
+    assert tuned().changes["work.threads"] > 1
 
 
 def test_a_bound_that_no_settings_keep_is_told_with_the_smallest_latency():

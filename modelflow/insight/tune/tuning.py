@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 MOST_TRIALS = 8
 """The most settings that are tried under load, the present settings included."""
 
+# The share of the bound that a trial must keep, because the next trial may be slower.
+_MARGIN = 0.95
 # Settings to try, although the simulation promises no gain.
 _EXPLORED = 4
 _MOST_ROWS = 64
@@ -144,6 +146,7 @@ class Tuning:
         self._costs: dict[str, StageCost] = {}
         self._cases: list[Case] = []  # of the trials
         self._known: dict[Settings, None] = {}  # the best settings so far, by trial and simulation
+        self._lag = 1.0  # the usual latency as a share of the simulated latency
         self._foreign = 0.0
         self._longest = self.seconds + _BESIDE
 
@@ -219,11 +222,6 @@ class Tuning:
     def _search(self) -> Search:
         until = self._load.left - _SEARCH
         measured = self._measured
-        lags = [
-            trial.latency / trial.predicted.latency
-            for trial in self._tried
-            if trial.predicted.latency > 0
-        ]
         return Search(
             self._costs,
             measured.free,
@@ -231,7 +229,7 @@ class Tuning:
             partial(self._simulate, self._costs),
             measured.most_threads,
             measured.most_rows,
-            statistics.median(lags) if lags else 1.0,
+            self._lag,
             lambda: self._is_late or self._load.left < until,
         )
 
@@ -248,6 +246,12 @@ class Tuning:
             for name, factor in scales_of(case, rate, trial.rate).items():
                 costs[name] = costs[name].scaled(factor)
         self._costs = costs
+        lags = []
+        for trial in self._tried:
+            found = self._simulate(costs, trial.settings).latency.percentile(self.goal.percent)
+            if found > 0 and trial.latency > 0:
+                lags.append(trial.latency / found)
+        self._lag = statistics.median(lags) if lags else 1.0
 
     def _trial(self, settings: Settings, name: str = "") -> None:
         """Tries settings, and corrects the costs by the result."""
@@ -277,8 +281,8 @@ class Tuning:
         trials = 2 * _ROUNDS + 1 if len(self._tried) > 1 else 1
         return self._load.left < trials * self._longest
 
-    def _score_of(self, trial: Trial) -> tuple[float, float]:
-        return self.goal.score(trial.rate, trial.latency)
+    def _score_of(self, trial: Trial, margin: float = _MARGIN) -> tuple[float, float]:
+        return self.goal.score(trial.rate, trial.latency, margin)
 
     def _best(self, trials: Sequence[Trial]) -> Trial:
         return max(trials, key=self._score_of)
@@ -309,14 +313,14 @@ class Tuning:
         settled = max(
             (min(one, key=self._score_of) for one in (before, after) if one), key=self._score_of
         )
-        is_met = self._score_of(settled)[0] >= 1.0
+        is_met = self._score_of(settled, 1.0)[0] >= 1.0
         if self.goal.bound is not None and first.latency > self.goal.bound:
             self._notes[
                 f"the present settings break the bound: p{self.goal.percent:g} is "
                 f"{first.latency * 1e3:.1f} ms"
             ] = None
         rate = self._simulate(self._costs, best.settings).rate
-        if scales_of(self._cases[0], rate, best.rate):
+        if best.rate and abs(rate / best.rate - 1.0) > _MUCH_OFF:
             self._notes[
                 f"the simulation gives {rate:.0f}/s for the best settings, where {best.rate:.0f}/s "
                 "were measured; there may be better settings"
