@@ -82,7 +82,7 @@ class StageCost:
         # A step may lie between two entries. The upper entry is the safe choice.
         return known[place][1]
 
-    def scaled(self, factor: float) -> "StageCost":
+    def scale(self, factor: float) -> "StageCost":
         """Returns the cost with calls that take ``factor`` times as long."""
         return replace(self, table={rows: factor * t for rows, t in self.table.items()})
 

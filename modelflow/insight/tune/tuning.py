@@ -244,7 +244,7 @@ class Tuning:
         for trial, case in zip(self._tried, self._cases, strict=True):
             rate = self._simulate(costs, trial.settings).rate
             for name, factor in scales_of(case, rate, trial.rate).items():
-                costs[name] = costs[name].scaled(factor)
+                costs[name] = costs[name].scale(factor)
         self._costs = costs
         lags = []
         for trial in self._tried:
