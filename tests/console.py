@@ -31,7 +31,7 @@ _LIMIT = f"{programs.LIMIT / 4:.0f}"  # seconds until a server without the expec
 _SESSION = re.compile(r"^```console\n(\$ .*?)^```$", re.MULTILINE | re.DOTALL)
 _SERVERS = re.compile(r"modelflow (serve|edit|dashboard)\b|python app\.py|--watch|--dashboard|&$")
 _ANSWERS = ("curl", "python client.py")
-_FAILING = {"modelflow check": (1,), "modelflow doctor": (0, 3)}
+_FAILING = {"modelflow check": (1,), "modelflow doctor": (0, 3), "modelflow tune": (0, 3)}
 _PORT = re.compile(r"(?<=[ :])[89]\d{3}\b")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 # A table shows "-" where it has no number.

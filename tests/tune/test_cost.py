@@ -1,8 +1,10 @@
 """Tests of the costs of stages, computed from measurements."""
 
+import math
+
 import pytest
 
-from modelflow.insight.tune.cost import StageCost, costs_of
+from modelflow.insight.tune.cost import INTERPRETER, StageCost, costs_of
 from tests.doctor.cases import case_of, node, times
 
 
@@ -14,39 +16,89 @@ def test_near_a_line_the_line_is_taken_and_else_the_table():
     assert steps.seconds(4) == pytest.approx(0.01)
     # the step's position is unknown, and the value above is safe
     assert steps.seconds(5) == pytest.approx(0.04)
-    assert steps.seconds(16) == pytest.approx(0.08)
+    # beyond the table, the slope of the line counts
+    assert steps.seconds(16) == pytest.approx(0.0755, abs=1e-4)
     assert StageCost("a", 1.0, {4: 0.1}).seconds(2) == pytest.approx(0.1)
     assert StageCost("a", 1.0, {}).seconds(2) == 0.0
 
 
-def case(waiting, running, size, seconds):
+def case(waiting, running, size, seconds, threads=1, busy=1.0, **more):
+    calls = {size: (100, 100 * seconds)}
+    stages = {"a": calls, **{name: {size: (100, 100 * t)} for name, t in more.items()}}
     return case_of(
-        node(
-            "a",
-            busy=1.0,
-            starved=0.0,
-            on_core=running,
-            runnable=1.0 - running - waiting,
-            calls={size: (100, 100 * seconds)},
-            service=times(ms10=100),
+        *(
+            node(
+                name,
+                threads,
+                busy=busy,
+                starved=1.0 - busy,
+                on_core=running * busy,
+                runnable=(1.0 - running - waiting) * busy,
+                calls=found,
+                service=times(ms10=100),
+            )
+            for name, found in stages.items()
         )
     )
 
 
-def test_each_size_counts_where_it_was_asked_for_without_what_others_took():
-    sweep = {1: case(0.5, 0.5, 1, 0.01), 2: case(0.5, 0.25, 2, 0.04)}
-    found = costs_of(sweep, sweep[1], sweep[1], {"a": 3.0})["a"]
+def cost(*cases, calm=None):
+    return costs_of(cases, {"a": 3.0, "b": 1.0}, calm)["a"]
+
+
+def test_each_size_counts_without_the_time_that_others_had_the_processors():
+    found = cost(case(0.5, 0.5, 1, 0.01), case(0.5, 0.25, 2, 0.04))
     assert found.table == pytest.approx({1: 0.01, 2: 0.03})
-    assert (found.visits, found.is_locked) == (3.0, False)
+    assert (found.visits, found.lock, found.at_once) == (3.0, "", math.inf)
     assert found.computing == pytest.approx(0.5)
     assert sum(p * q for p, q in zip((0.8, 0.18, 0.02), found.spread, strict=True)) == (
         pytest.approx(1.0)
     )
 
 
-def test_what_waits_more_with_more_threads_has_waited_for_a_lock():
+def test_what_waits_more_with_more_threads_has_waited_for_the_interpreter():
     alone = case(0.05, 0.95, 1, 0.01)
-    assert costs_of({1: alone}, alone, case(0.5, 0.5, 1, 0.02), {"a": 1.0})["a"].is_locked
-    assert not costs_of({1: alone}, alone, case(0.1, 0.5, 1, 0.02), {"a": 1.0})["a"].is_locked
+    assert cost(alone, case(0.5, 0.5, 1, 0.02, 2)).lock == INTERPRETER
+    assert cost(alone, case(0.1, 0.5, 1, 0.02, 2)).lock == ""
     sleeping = case(0.95, 0.05, 1, 0.01)  # the node waits anyway
-    assert not costs_of({1: sleeping}, sleeping, sleeping, {"a": 1.0})["a"].is_locked
+    assert cost(sleeping, case(0.95, 0.05, 1, 0.01, 2)).lock == ""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "threads", "busy", "at_once"),
+    [
+        (0.01, 2, 1.0, math.inf),  # each call takes as long as alone
+        (0.02, 2, 1.0, 1.0),  # a device
+        (0.04, 8, 1.0, 2.0),  # two connections
+        (0.02, 2, 0.5, math.inf),  # the threads were idle at times, so more calls may be possible
+    ],
+)
+def test_calls_that_take_longer_with_more_threads_run_a_few_at_a_time(
+    seconds, threads, busy, at_once
+):
+    alone = case(0.95, 0.05, 1, 0.01)
+    found = cost(alone, case(0.95, 0.05, 1, seconds, threads, busy))
+    assert found.at_once == pytest.approx(at_once)
+    assert found.table == pytest.approx({1: 0.01})
+
+
+def test_the_most_threads_that_were_at_work_decide():
+    cases = [case(0.95, 0.05, 1, seconds, n) for n, seconds in ((1, 0.01), (2, 0.01), (8, 0.02))]
+    assert cost(*cases).at_once == pytest.approx(4.0)
+
+
+def test_time_without_a_processor_is_no_wait_for_a_device():
+    alone = case(0.0, 1.0, 1, 0.01)
+    assert cost(alone, case(0.0, 0.5, 1, 0.02, 2)).at_once == math.inf
+
+
+def test_stages_that_wait_for_each_other_share_a_device():
+    calm, busy = case(0.95, 0.05, 1, 0.05, b=0.05), case(0.95, 0.05, 1, 0.1, b=0.1)
+    found = costs_of([busy], {"a": 1.0, "b": 1.0}, calm)
+    assert {one.lock for one in found.values()} == {"shared"}
+    assert found["a"].table == pytest.approx({1: 0.05})
+    single = costs_of([case(0.95, 0.05, 1, 0.1, b=0.05)], {"a": 1.0, "b": 1.0}, calm)
+    assert {one.lock for one in single.values()} == {""}
+    # each alone would use a device all the time, so the two have none in common
+    calm, busy = case(0.95, 0.05, 1, 0.08, b=0.08), case(0.95, 0.05, 1, 0.1, b=0.1)
+    assert costs_of([busy], {"a": 1.0, "b": 1.0}, calm)["a"].lock == ""

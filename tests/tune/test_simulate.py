@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelflow.insight.tune.cost import StageCost
+from modelflow.insight.tune.cost import INTERPRETER, StageCost
 from modelflow.insight.tune.settings import Settings, StageSettings
 from modelflow.insight.tune.simulate import simulate
 
@@ -63,7 +63,7 @@ def test_a_timeout_holds_rows_back_that_nobody_joins():
 def test_what_computes_shares_the_processors_and_what_is_locked_one_interpreter():
     busy = {"a": stage("a", 0.01, computing=1.0)}
     assert simulate(busy, settings(a=(8, 1)), 2, clients=64).rate == pytest.approx(200, rel=0.1)
-    locked = {"a": stage("a", 0.01, computing=1.0, is_locked=True)}
+    locked = {"a": stage("a", 0.01, computing=1.0, lock=INTERPRETER)}
     assert simulate(locked, settings(a=(8, 1)), 2, clients=64).rate == pytest.approx(100, rel=0.1)
 
 
@@ -81,3 +81,16 @@ def test_the_same_seed_gives_the_same():
     one, other = (simulate(costs, settings(a=(1, 1)), 2, rate=80.0, seed=7) for _ in range(2))
     assert one.rate == other.rate
     assert list(one.latency.seconds) == list(other.latency.seconds)
+
+
+@pytest.mark.parametrize(("at_once", "rate"), [(1.0, 100), (4.0, 400), (0.5, 50)])
+def test_a_device_runs_some_calls_at_a_time_whatever_the_threads(at_once, rate):
+    costs = {"a": stage("a", 0.01, at_once=at_once)}
+    found = simulate(costs, settings(a=(8, 1)), 2, clients=64)
+    assert found.rate == pytest.approx(rate, rel=0.1)
+
+
+def test_stages_with_one_lock_wait_for_each_other():
+    costs = {name: stage(name, 0.01, lock="shared") for name in "ab"}
+    found = simulate(costs, settings(a=(1, 1), b=(1, 1)), 2, clients=64)
+    assert found.rate == pytest.approx(50, rel=0.1)

@@ -71,10 +71,13 @@ _LATENCY = re.compile(r"(?:p(?P<percent>\d+(?:\.\d+)?)=)?(?P<time>\d+(?:\.\d+)?)
 def tune(graph: GraphChoice, inputs: tuple[str, ...], **given: Any) -> int:
     """Finds faster settings of threads, batch sizes and queues, and shows the change.
 
-    Each node is measured at several batch sizes. Then settings are simulated, and the best settings
-    are tried under real load. Finally the winner and the present settings run in alternation. The
-    graph starts once and keeps running. With --vary each combination starts it once more before
-    that. Only --write changes the file.
+    Each node is measured at several batch sizes, and with more threads while it limits the rate.
+    Then settings are simulated, and the best is tried under real load. Each trial corrects the
+    simulation, for at most 8 trials and 90 seconds. Finally the winner and the present settings run
+    in alternation. The graph starts once and keeps running. With --vary each combination starts it
+    once more before that. Only --write changes the file.
+
+    The exit code is 3 if no settings keep the --latency, or answer the --rate.
 
     \b
     modelflow tune graph.toml --input 'photos/*.jpg' --latency p99=80ms
@@ -114,7 +117,7 @@ def tune(graph: GraphChoice, inputs: tuple[str, ...], **given: Any) -> int:
     if graph.overrides and changes:
         tell("note", "measured with the --set options, which are not in the file")
     _tell_change(report, changes, graph.path, given["html"], is_written=write)
-    return ExitCode.OK
+    return ExitCode.OK if report.nearest is None else ExitCode.FOUND
 
 
 def _latency(text: str) -> tuple[float, float]:
@@ -153,7 +156,7 @@ def _show(report: "TuneReport") -> None:
     for trial in report.tried:
         table.add_row(
             f"{trial.rate:.1f}",
-            "-" if trial.predicted is None else f"{trial.predicted.rate:.1f}",
+            f"{trial.predicted.rate:.1f}",
             f"{trial.report.latency.percentile(50) * 1e3:.1f}",
             f"{trial.latency * 1e3:.1f}",
             Text(before.name_changes(trial.settings)),

@@ -1,22 +1,39 @@
-"""The cost of a stage, measured in the running graph at several batch sizes and threads.
+"""The cost of a stage, learned from measurements of the running graph.
 
-All nodes get the same batch size, 1, 2, 4 and so on, each for a short time under full load. The
-duration of the calls gives the table ``t(n)`` of each stage. A second measurement has two threads a
-stage. Calls that wait much longer with two threads wait for the interpreter lock.
+Every measurement counts: batches of 1, 2, 4 and so on, more threads for the stage that limits, and
+each trial. Calls of a stage with one thread give its table ``t(n)``. Calls with more threads give
+the number of calls that run at the same time.
+
+Example: a call on a device takes 10 ms. Two threads that are always at work measure 20 ms a call,
+because each waits for the other. So 2 x 10 / 20 = 1 call runs at a time, and threads do not help.
 """
 
+import math
 from bisect import bisect_left
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from modelflow.insight.doctor.case import Case
+from modelflow.insight.doctor.case import Case, StageCase
 from modelflow.insight.doctor.service_time import ServiceTime
 
+INTERPRETER = "interpreter"
+"""The name of the lock that Python code holds."""
+
+_SHARED = "shared"
 _LEAST_CALLS = 3
 # Above this error the table is used instead of the line, because devices compute in steps.
 _MUCH_OFF = 0.15
 # An increase of the waiting share by this much, with more threads, shows waiting for a lock.
 _MUCH_MORE = 0.2
+# Calls that take this many times longer than alone have waited for one another.
+_STRETCHED = 1.2
+# The share of the time for which calls that wait for each other use their device.
+_LEAST_SHARED, _MOST_SHARED = 0.8, 1.1
+# Calls that want a processor for this share of their time compute.
+_COMPUTES = 0.5
+# Threads that are at work for this share of the time always find rows that wait.
+_AT_WORK = 0.85
 
 
 @dataclass(frozen=True)
@@ -29,7 +46,10 @@ class StageCost:
         table: Rows of a call -> mean seconds of the call without contention.
         computing: Share of that time for which the call, or an engine for it, wants processors.
         processors: Number of processors that the call wants during that share.
-        is_locked: Whether the calls hold the interpreter lock, when one thread at a time computes.
+        lock: The lock that every call holds, and that calls of other stages may hold as well. The
+            empty text if there is none.
+        at_once: Number of calls that progress at the same time, with any number of threads. For a
+            device it is 1. Infinite if no limit was seen. Below 1 if others use the same device.
         spread: Quantiles 50, 90 and 99 % of a call's duration, relative to the mean. They are
             drawn for 80, 18 and 2 % of the calls, and scaled for a mean of 1.
     """
@@ -39,71 +59,126 @@ class StageCost:
     table: Mapping[int, float]
     computing: float = 0.0
     processors: float = 1.0
-    is_locked: bool = False
+    lock: str = ""
+    at_once: float = math.inf
     spread: tuple[float, float, float] = (1.0, 1.0, 1.0)
 
     def seconds(self, rows: int) -> float:
         """Returns the duration of a call with this many rows.
 
         The line through the table is used if its error is small. Else the next larger entry counts.
-        Beyond the last entry, the duration grows in proportion to the rows.
+        Beyond the last entry, the duration grows by the slope of the line.
         """
-        line = ServiceTime.of({size: (_LEAST_CALLS, _LEAST_CALLS * t) for size, t in self._known})
+        known = sorted(self.table.items())
+        line = ServiceTime.of({size: (_LEAST_CALLS, _LEAST_CALLS * t) for size, t in known})
         if line is not None and line.error <= _MUCH_OFF:
             return line.seconds(rows)
-        sizes = [size for size, _ in self._known]
-        if not sizes:
+        if not known:
             return 0.0
-        place = bisect_left(sizes, rows)
-        if place == len(sizes):
-            last, seconds = self._known[-1]
-            return seconds * rows / last
+        place = bisect_left(known, (rows, 0.0))
+        if place == len(known):
+            last, seconds = known[-1]
+            return seconds + (seconds / last if line is None else line.each) * (rows - last)
         # A step may lie between two entries. The upper entry is the safe choice.
-        return self._known[place][1]
+        return known[place][1]
 
-    @property
-    def _known(self) -> list[tuple[int, float]]:
-        return sorted(self.table.items())
+    def scale(self, factor: float) -> "StageCost":
+        """Returns the cost with calls that take ``factor`` times as long."""
+        return replace(self, table={rows: factor * t for rows, t in self.table.items()})
 
 
 def costs_of(
-    sweep: Mapping[int, Case], alone: Case, together: Case, visits: Mapping[str, float]
+    cases: Sequence[Case], visits: Mapping[str, float], calm: Case | None = None
 ) -> dict[str, StageCost]:
     """Returns the cost of each stage.
 
     Args:
-        sweep: Batch size -> the measurement with that batch size.
-        alone: The measurement with one thread a stage.
-        together: The measurement with several threads a stage.
+        cases: The measurements under load, at least one.
         visits: Stage -> number of rows that the stage receives for each request.
+        calm: A measurement with one request at a time, in which no call waits for another.
     """
-    found = {}
-    for name in [stage.name for stage in alone.stages]:
-        table: dict[int, float] = {}
-        for size, case in sweep.items():
-            stage = next(one for one in case.stages if one.name == name)
-            for rows_of_call, (count, seconds) in stage.calls.items():
-                is_whole = count >= _LEAST_CALLS and rows_of_call
-                if is_whole and (rows_of_call == size or rows_of_call not in table):
-                    # Without the time for which other threads had the processors. The simulation
-                    # adds that time.
-                    alone_part = 1.0 - stage.first.runnable
-                    table[rows_of_call] = seconds / count * alone_part
-        one = next(stage for stage in alone.stages if stage.name == name)
-        more = next(stage for stage in together.stages if stage.name == name)
-        first = one.first
-        found[name] = StageCost(
-            name,
-            visits=visits[name],
-            table=table,
-            computing=one.computing,
-            processors=max(1.0, one.wanted / one.computing) if one.computing else 1.0,
-            is_locked=more.first.waiting - first.waiting > _MUCH_MORE and first.running > 0.2,
-            spread=_spread(first.service.mean, [first.service.percentile(p) for p in (50, 90, 99)])
-            if first.service.count
-            else (1.0, 1.0, 1.0),
-        )
-    return found
+    seen: dict[str, list[StageCase]] = {stage.name: [] for stage in cases[0].stages}
+    for case in cases:
+        for stage in case.stages:
+            seen[stage.name].append(stage)
+    alone = {} if calm is None else {stage.name: stage for stage in calm.stages}
+    costs = {name: _cost(found, visits[name], alone.get(name)) for name, found in seen.items()}
+    # Stages that share a device keep the device busy together, and never for longer than the time.
+    shared = {name: cost for name, cost in costs.items() if cost.lock == _SHARED}
+    work = sum(_work(cost, cases[0]) for cost in shared.values())
+    if len(shared) < 2 or not _LEAST_SHARED < work < _MOST_SHARED:
+        costs |= {name: replace(cost, lock="") for name, cost in shared.items()}
+    return costs
+
+
+def _work(cost: StageCost, case: Case) -> float:
+    """Returns the share of the time that the calls of a stage would have taken alone."""
+    stage = next(stage for stage in case.stages if stage.name == cost.name)
+    seconds = sum(count * cost.seconds(rows) for rows, (count, _) in stage.calls.items())
+    return seconds / case.interval.seconds
+
+
+def _cost(seen: Sequence[StageCase], visits: float, calm: StageCase | None) -> StageCost:
+    fewest = min(stage.threads for stage in seen)
+    single = [stage for stage in seen if stage.threads == fewest]
+    more = [stage for stage in seen if stage.threads > fewest]
+    one = max(single, key=lambda stage: sum(count for count, _ in stage.calls.values()))
+    table, is_held = _table(single), False
+    alone = {} if calm is None else _table([calm])
+    if alone and 1 in table and table[1] > _STRETCHED * alone[1]:
+        # With one thread a stage, calls have waited for other stages. The simulation adds that.
+        # Waits for processors or for the interpreter show nothing about a device.
+        is_held = one.computing < _COMPUTES
+        table = {rows: seconds * alone[1] / table[1] for rows, seconds in table.items()}
+    first = one.first
+    is_python = first.running > 0.2 and any(
+        stage.first.waiting - first.waiting > _MUCH_MORE for stage in more
+    )
+    cost = StageCost(
+        one.name,
+        visits=visits,
+        table=table,
+        computing=one.computing,
+        processors=max(1.0, one.wanted / one.computing) if one.computing else 1.0,
+        lock=INTERPRETER if is_python else _SHARED if is_held else "",
+        spread=_spread(first.service.mean, [first.service.percentile(p) for p in (50, 90, 99)])
+        if first.service.count
+        else (1.0, 1.0, 1.0),
+    )
+    return replace(cost, at_once=_at_once(cost, more))
+
+
+def _table(stages: Sequence[StageCase]) -> dict[int, float]:
+    """Returns the mean seconds of a call by its rows.
+
+    The time for which other threads had the processors is left out; the simulation adds it.
+    """
+    counts: Counter[int] = Counter()
+    spent: defaultdict[int, float] = defaultdict(float)
+    for stage in stages:
+        for rows, (count, seconds) in stage.calls.items():
+            counts[rows] += count
+            spent[rows] += seconds * (1.0 - stage.first.runnable)
+    return {
+        rows: spent[rows] / count
+        for rows, count in sorted(counts.items())
+        if rows and count >= _LEAST_CALLS
+    }
+
+
+def _at_once(cost: StageCost, stages: Sequence[StageCase]) -> float:
+    """Returns the number of calls that progress at the same time; see `StageCost`.
+
+    Only threads that are always at work show it. Of several measurements, the most threads count.
+    """
+    for stage in sorted(stages, key=lambda stage: stage.threads, reverse=True):
+        expected = sum(count * cost.seconds(rows) for rows, (count, _) in stage.calls.items())
+        taken = sum(seconds for _, seconds in stage.calls.values()) * (1.0 - stage.first.runnable)
+        if stage.occupied < _AT_WORK or expected <= 0:
+            continue
+        stretched = taken / expected
+        return stage.busy * stage.threads / stretched if stretched > _STRETCHED else math.inf
+    return math.inf
 
 
 def _spread(mean: float, quantiles: list[float]) -> tuple[float, float, float]:

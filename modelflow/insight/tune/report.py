@@ -1,5 +1,6 @@
 """The report of the tuner as a self-contained HTML page: the trials, the curves and the change."""
 
+import math
 from collections.abc import Sequence
 from html import escape
 
@@ -53,7 +54,7 @@ def html_of(report: TuneReport, title: str, diff: str) -> str:
         curve=_curve(report),
         most=_CLIENTS[-1],
         costs=_table(
-            ("node", "rows a request", "t(n) in ms", "computing", "one at a time"),
+            ("node", "rows a request", "t(n) in ms", "computing", "calls at once"),
             [_cost(cost) for cost in report.costs.values()],
         ),
         diff=escape(diff or "nothing: no settings are better"),
@@ -63,16 +64,33 @@ def html_of(report: TuneReport, title: str, diff: str) -> str:
 
 def summary_of(report: TuneReport) -> str:
     """Returns the result in a sentence."""
+    goal = report.goal
+    if report.nearest is not None:
+        one = report.nearest
+        changes = report.tried[0].settings.name_changes(one.settings)
+        if goal.bound is None:
+            return (
+                f"{goal.rate:g} requests a second cannot be answered; the best settings answer "
+                f"{one.rate:.1f} a second: {changes}."
+            )
+        return (
+            f"No settings keep p{goal.percent:g} at {goal.bound * 1e3:g} ms under this load. The "
+            f"smallest p{goal.percent:g} is {one.latency * 1e3:.1f} ms: {changes}."
+        )
     if not report.after:
         return "No settings were found that are better than the present ones."
-    what = "rate" if report.goal.rate is None else "speed"
+    what = "rate" if goal.rate is None else "speed"
     return f"The {what} is {report.gain:+.0%} with the change, compared in turns."
 
 
 def _row(trial: Trial, before: Settings) -> list[str]:
-    predicted = "-" if trial.predicted is None else f"{trial.predicted.rate:.1f}"
     marks = (f"{trial.report.latency.percentile(percent) * 1e3:.1f}" for percent in (50, 95, 99))
-    return [before.name_changes(trial.settings), f"{trial.rate:.1f}", predicted, *marks]
+    return [
+        before.name_changes(trial.settings),
+        f"{trial.rate:.1f}",
+        f"{trial.predicted.rate:.1f}",
+        *marks,
+    ]
 
 
 def _cost(cost: StageCost) -> list[str]:
@@ -84,7 +102,7 @@ def _cost(cost: StageCost) -> list[str]:
         f"{cost.visits:.3g}",
         table,
         f"{cost.computing:.0%}",
-        "yes" if cost.is_locked else "",
+        "" if math.isinf(cost.at_once) else f"{cost.at_once:.1f}",
     ]
 
 

@@ -29,6 +29,8 @@ _BATCHES = (1, 2, 4, 8, 16, 32, 64)
 _ROUNDS = 4
 # Scores that differ by a smaller share count as equal. The smaller settings then win.
 _SAME = 0.01
+# The loss for which the tuner accepts a smaller change.
+_LEAST_LOSS = 0.02
 # The simulated latency must be below this share of the bound, because a simulation is not exact.
 _MARGIN = 0.9
 
@@ -85,6 +87,10 @@ class Search:
         goal: The goal of the tuning.
         simulated: Simulates settings.
         most_threads: The most threads of a stage.
+        most_rows: Stage -> the largest batch size that its unit accepts. A size beyond the measured
+            ones is a guess, which a trial confirms or refutes.
+        lag: The measured latency as a share of the simulated latency.
+        is_over: Returns whether the search must end, with the settings found so far.
     """
 
     costs: Mapping[str, StageCost]
@@ -92,46 +98,87 @@ class Search:
     goal: Goal
     simulated: Callable[[Settings], Outcome]
     most_threads: int
+    most_rows: Mapping[str, int]
+    lag: float = 1.0
+    is_over: Callable[[], bool] = lambda: False
     _known: dict[Settings, Ranked] = field(default_factory=dict)
 
-    def run(self, start: Settings) -> list[Ranked]:
+    def run(self, start: Settings, known: Collection[Settings] = ()) -> list[Ranked]:
         """Returns all simulated settings, the best first; the present settings are among them.
 
         The search climbs from three starts, because single steps can miss an improvement:
 
         - the present settings
-        - the most threads and the largest batches everywhere: two stages that limit each other gain
-          nothing when only one grows, but either can shrink
         - the largest batches with the present threads: threads that compete for the processors slow
           each other down
+        - the most threads and the largest batches everywhere: two stages that limit each other gain
+          nothing when only one grows, but either can shrink
+
+        Args:
+            start: The present settings.
+            known: Good settings of an earlier search; if given, the search climbs from them alone.
         """
-        self._climb(start, start)
-        for threads in (self._threads[-1], None):
-            self._climb(start.with_all(self.free, threads, self._most_rows), start)
+        deep, wide = (
+            start.with_all(self.free, threads, self._enough_rows)
+            for threads in (None, self._threads[-1])
+        )
+        for settings in known or (start, deep, wide):
+            self._climb(settings, start)
         return sorted(
             self._known.values(),
             key=lambda one: (one.score, *(-part for part in one.settings.size)),
             reverse=True,
         )
 
+    def reduce(self, settings: Settings, start: Settings) -> Settings:
+        """Returns the least change from ``start`` that is nearly as good as some settings.
+
+        Each changed value goes back to its former value, or to the smallest other value between,
+        unless the simulation then loses more than `_LEAST_LOSS`.
+        """
+        enough = self.look_at(settings).score
+
+        def is_enough(other: Settings) -> bool:
+            kept, wanted = self.look_at(other).score
+            return kept >= enough[0] and wanted >= (1 - _LEAST_LOSS) * enough[1]
+
+        for name, before in start.stages.items():
+            for key, values in (
+                ("batch_timeout_ms", ()),
+                ("batch_size", _BATCHES),
+                ("threads", _THREADS),
+            ):
+                now = settings.stages[name]
+                old, new = getattr(before, key), getattr(now, key)
+                for value in (old, *(value for value in values if old < value < new)):
+                    stage = replace(now, **{key: value})
+                    stage = stage.with_batch(stage.batch_size, before.queue_size)
+                    if value != new and is_enough(settings.with_stage(name, stage)):
+                        settings = settings.with_stage(name, stage)
+                        break
+        return settings
+
     def _climb(self, settings: Settings, start: Settings) -> None:
-        best = self._look_at(settings)
+        best = self.look_at(settings)
         for _ in range(_ROUNDS):
             before = best
             # The stages with the greatest load first, because their gain shows at once.
             for name in sorted(self.costs, key=partial(self._load, before.settings), reverse=True):
                 for other in self._candidates(name, best.settings.stages[name], start.stages[name]):
+                    if self.is_over():
+                        return
                     if self._may_be_better(name, other, best):
-                        found = self._look_at(best.settings.with_stage(name, other))
+                        found = self.look_at(best.settings.with_stage(name, other))
                         best = _better(best, found)
             if best.settings == before.settings:
                 return
 
-    def _look_at(self, settings: Settings) -> Ranked:
+    def look_at(self, settings: Settings) -> Ranked:
+        """Returns settings with their simulated rate, latency and score."""
         found = self._known.get(settings)
         if found is None:
             outcome = self.simulated(settings)
-            latency = outcome.latency.percentile(self.goal.percent)
+            latency = self.lag * outcome.latency.percentile(self.goal.percent)
             score = self.goal.score(outcome.rate, latency, _MARGIN)
             found = self._known[settings] = Ranked(settings, outcome.rate, latency, score)
         return found
@@ -151,9 +198,9 @@ class Search:
     def _threads(self) -> list[int]:
         return [count for count in _THREADS if count <= self.most_threads]
 
-    def _most_rows(self, name: str) -> int:
-        """Returns the largest batch size that was measured; larger sizes would be a guess."""
-        return max((size for size in self.costs[name].table), default=1)
+    def _enough_rows(self, name: str) -> int:
+        """Returns the batch size from which a row gets no cheaper."""
+        return enough_rows(self.costs[name], self.most_rows[name])
 
     def _candidates(
         self, name: str, present: StageSettings, start: StageSettings
@@ -164,22 +211,32 @@ class Search:
         if "threads" in free:
             threads = self._threads
         if "batch_size" in free:
-            batches = [n for n in _BATCHES if n <= self._most_rows(name)] or batches
-        found = [
-            replace(present.with_batch(size, start.queue_size), threads=count)
-            for size in batches
-            for count in threads
-        ]
+            batches = [n for n in _BATCHES if n <= self._enough_rows(name)] or batches
+        found = [replace(present, threads=count) for count in threads]
+        found += [present.with_batch(size, start.queue_size) for size in batches]
         if "batch_timeout_ms" in free and present.batch_timeout_ms:
             found.append(replace(present, batch_timeout_ms=0.0))
         return [one for one in found if one != present]
+
+
+def enough_rows(cost: StageCost, most: int, seconds: float = float("inf")) -> int:
+    """Returns the smallest batch size whose rate is within 5 % of the largest rate.
+
+    Args:
+        cost: The cost of the stage.
+        most: The largest batch size that its unit accepts.
+        seconds: The longest duration of a call, if more than one row is in it.
+    """
+    sizes = [n for n in _BATCHES if n == 1 or (n <= most and cost.seconds(n) <= seconds)]
+    each = {n: cost.seconds(n) / n for n in sizes}
+    return next(n for n in sizes if each[n] <= 1.05 * min(each.values()))
 
 
 def _capacity(cost: StageCost, stage: StageSettings) -> float:
     """Returns the most requests a second of a stage, with its best batch size."""
     sizes = range(1, stage.batch_size + 1)
     seconds = cost.visits * min(cost.seconds(size) / size for size in sizes)
-    return stage.threads / seconds if seconds > 0 else float("inf")
+    return min(stage.threads, cost.at_once) / seconds if seconds > 0 else float("inf")
 
 
 def _better(one: Ranked, other: Ranked) -> Ranked:

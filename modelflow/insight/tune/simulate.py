@@ -2,7 +2,7 @@
 
 Each stage has worker threads, a queue, and batches of the waiting rows. A call takes the measured
 time. It takes longer while more calls compute than there are processors, or while calls compete for
-the interpreter lock. A request passes the stages one after the other, in topological order. For
+a lock or a device. A request passes the stages one after the other, in topological order. For
 parallel branches the simulated latency is therefore too long; the rate is not affected. After D.
 Crankshaw et al., "InferLine", SoCC 2020.
 """
@@ -10,12 +10,12 @@ Crankshaw et al., "InferLine", SoCC 2020.
 import heapq
 import math
 import random
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from modelflow.insight.load.report import Sample
-from modelflow.insight.tune.cost import StageCost
+from modelflow.insight.tune.cost import INTERPRETER, StageCost
 from modelflow.insight.tune.settings import Settings, StageSettings
 
 
@@ -79,7 +79,7 @@ class _World:
         self._events: list[tuple[float, int, int, tuple[int, ...] | None]] = []
         self._count = 0
         self._computing = 0.0  # processors that the present calls want
-        self._locked = 0  # calls that want the interpreter lock
+        self._locked: Counter[str] = Counter()  # lock -> calls that want it
         self._now = 0.0
         self._began: list[float] = []
         self._rows: list[int] = []  # by request, its rows that its present stage has not finished
@@ -162,20 +162,24 @@ class _World:
         """Returns the duration of a call that begins now."""
         cost = stage.cost
         self._computing += cost.computing * cost.processors
-        self._locked += cost.is_locked
         slower = max(1.0, self._computing / self._processors)
-        if cost.is_locked:
-            slower = max(slower, float(self._locked))
+        held = 1.0  # how much longer the whole call takes
+        self._locked[cost.lock] += 1
+        if cost.lock == INTERPRETER:  # held while the call computes
+            slower = max(slower, float(self._locked[cost.lock]))
+        elif cost.lock:
+            held = float(self._locked[cost.lock])
+        held = max(held, stage.working / cost.at_once)
         drawn = self._random.random()
         spread = cost.spread[0 if drawn < 0.8 else 1 if drawn < 0.98 else 2]
-        part = cost.computing * slower + 1.0 - cost.computing
+        part = max(held, cost.computing * slower + 1.0 - cost.computing)
         return stage.times[size] * part * spread
 
     def _end(self, place: int, batch: tuple[int, ...]) -> None:
         stage = self._stages[place]
         stage.working -= 1
         self._computing -= stage.cost.computing * stage.cost.processors
-        self._locked -= stage.cost.is_locked
+        self._locked[stage.cost.lock] -= 1
         for request in batch:
             self._rows[request] -= 1
             if not self._rows[request]:

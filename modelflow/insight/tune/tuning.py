@@ -1,21 +1,21 @@
-"""The steps of a tuning: measure the costs, search by simulation, try the best under load.
+"""The steps of a tuning: measure the costs, then search by simulation and try under load.
 
-The graph runs once. Every setting is tried by `Flow.reconfigure`; thirty trials take half a minute.
-A comparison under real load decides at the end: present, changed, present, changed settings.
+The graph runs once. Every setting is tried by `Flow.reconfigure`. Each trial corrects the costs,
+and the search runs again, until it proposes nothing better. A comparison under real load decides at
+the end: present, changed, present, changed settings.
 """
 
-import threading
+import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from modelflow.errors import TuningError
 from modelflow.insight.doctor.case import Case
-from modelflow.insight.load.flow_target import FlowTarget
-from modelflow.insight.load.load import Load
-from modelflow.insight.load.options import LoadOptions
 from modelflow.insight.load.report import LoadReport
-from modelflow.insight.tune.cost import StageCost, costs_of
+from modelflow.insight.tune.cost import StageCost
+from modelflow.insight.tune.loaded_flow import LoadedFlow
+from modelflow.insight.tune.measuring import Measuring
 from modelflow.insight.tune.search import Goal, Ranked, Search
 from modelflow.insight.tune.settings import Settings
 from modelflow.insight.tune.simulate import Outcome, simulate
@@ -26,18 +26,31 @@ if TYPE_CHECKING:
     from modelflow.flow import Flow
 
 
-_SWEEP = (1, 2, 4, 8, 16, 32, 64)
-_SETTLING = 0.2
-# Larger batch sizes than this are measured only while they still raise the rate by this factor.
-_ENOUGH = 8
-_BRINGS = 1.1
-# Number of the best simulated settings that are tried under load.
-_TRIED = 3
-# A change needs at least this gain.
-_WORTH = 0.03
-# Scores that differ by a smaller share count as equal.
-_SAME = 0.02
+MOST_TRIALS = 8
+"""The most settings that are tried under load, the present settings included."""
+
+# The share of the bound that a trial must keep, because the next trial may be slower.
+_MARGIN = 0.95
+# Settings to try, although the simulation promises no gain.
+_EXPLORED = 4
+_MOST_ROWS = 64
 _MOST_THREADS = 16
+# A change needs at least this gain, and so does a further trial.
+_WORTH = 0.03
+# The share of the best score for which the smaller change is chosen.
+_ENOUGH = 0.97
+# A larger difference between simulation and trial corrects the cost of the stage that limited.
+_MUCH_OFF = 0.2
+# The share of the processors above which they limit the rate.
+_FULL = 0.85
+# The most by which one trial corrects a cost.
+_MOST_SCALED = 4.0
+# The most rounds of the final comparison, each with a trial of both settings.
+_ROUNDS = 2
+# The most seconds of a search. The stages that limit come first.
+_SEARCH = 4.0
+# The seconds of a trial beside its load, until a trial was measured.
+_BESIDE = 0.5
 # Processors used by other programs above which the trials are in doubt.
 _SPOILT = 0.5
 
@@ -51,14 +64,14 @@ class Trial:
         rate: Successful replies a second.
         latency: The percentile of the goal, in seconds.
         report: The whole report of the load test.
-        predicted: The simulated result; None without a simulation.
+        predicted: The simulated result.
     """
 
     settings: Settings
     rate: float
     latency: float
     report: LoadReport
-    predicted: Ranked | None = None
+    predicted: Ranked
 
 
 @dataclass(frozen=True)
@@ -75,6 +88,8 @@ class TuneReport:
         changes: The changes from ``before`` to ``after``, as for ``--set``. Empty if none are
             better.
         notes: Reasons to doubt the result, and stages that could not be varied.
+        nearest: The trial that came nearest to the demands of the goal, if no trial met them. None
+            if a trial met them.
     """
 
     goal: Goal
@@ -85,6 +100,7 @@ class TuneReport:
     tried: tuple[Trial, ...]
     changes: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    nearest: Trial | None = None
 
     @property
     def gain(self) -> float:
@@ -110,6 +126,7 @@ class Tuning:
         seconds: Duration of each trial.
         fixed: Settings that must not change: ``node.threads``, or ``node`` for all of its settings.
         told: Called with each line of the progress.
+        limit: Seconds for the whole tuning. Fewer settings are tried if the time is short.
     """
 
     flow: "Flow"
@@ -119,20 +136,23 @@ class Tuning:
     seconds: float = 1.5
     fixed: frozenset[str] = frozenset()
     told: Callable[[str], None] = lambda _: None
+    limit: float = 90.0
 
     def __post_init__(self) -> None:
-        self._load: Load | None = None
-        self._is_over = threading.Event()
+        self._load = LoadedFlow(self.flow, self.rows, self.limit)
         self._tried: list[Trial] = []
         self._notes: dict[str, None] = {}
-        self._start = self._now = Settings.of(self.flow.scheduler.plan)
+        self._start = self._load.settings
+        self._costs: dict[str, StageCost] = {}
+        self._cases: list[Case] = []  # of the trials
+        self._known: dict[Settings, None] = {}  # the best settings so far, by trial and simulation
+        self._lag = 1.0  # the usual latency as a share of the simulated latency
         self._foreign = 0.0
+        self._longest = self.seconds + _BESIDE
 
     def stop(self) -> None:
         """Ends `run` as soon as possible; callable from another thread."""
-        self._is_over.set()
-        if self._load is not None:
-            self._load.stop()
+        self._load.stop()
 
     def run(self) -> TuneReport:
         """Runs all steps of the tuning.
@@ -145,64 +165,180 @@ class Tuning:
             report = self._run()
         except Exception:
             if self.flow.is_running:
-                self._go_to(self._start)
+                self._load.go_to(self._start)
             raise
-        self._go_to(self._start)
+        self._load.go_to(self._start)
         return report
 
     def _run(self) -> TuneReport:
-        free = self._free()
-        self.told("measuring what each node costs")
-        costs = self._costs(free)
-        self.told("simulating settings")
-        processors = int(Snapshot.of_flow(self.flow).machine["processors"])
-        most_threads = min(_MOST_THREADS, 8 * processors)
+        self._processors = int(Snapshot.of_flow(self.flow).machine["processors"])
+        self._measured = Measuring(
+            self._load,
+            self._free(),
+            {name: _most_rows(stage) for name, stage in self.flow.scheduler.plan.stages.items()},
+            min(_MOST_THREADS, 8 * self._processors),
+            self.seconds,
+            self.told,
+        )
+        self._measured.run()
+        self._refit()
+        self._trial(self._start)
+        while len(self._tried) < MOST_TRIALS and not self._is_late:
+            wanted = self._propose()
+            if wanted is None:
+                break
+            self._trial(wanted)
+        return self._conclude(self._choose(self._tried))
+
+    # -- trials -----------------------------------------------------------------------------------
+
+    def _propose(self) -> Settings | None:
+        """Returns the settings to try next, or None if no better settings are expected."""
+        search = self._search()
+        tried = {trial.settings for trial in self._tried}
+        best = self._best(self._tried)
+        base = search.look_at(best.settings).score
+        kept = self._score_of(best)[0]
+        base = (1.0 if kept >= 1.0 else min(kept, base[0]), base[1])
+        found = search.run(self._start, self._known)
+        self._known = {best.settings: None, found[0].settings: None}
+        ranked = [one for one in found if one.settings not in tried]
+        if ranked and _is_gain(ranked[0].score, base):
+            least = search.reduce(ranked[0].settings, self._start)
+            return ranked[0].settings if least in tried else least
+        if self.goal.rate is None:
+            # A measurement was better than every trial, and no simulation explains it.
+            settings, rate = max(self._measured.rates, key=lambda one: one[1])
+            if settings not in tried and _is_gain((1.0, rate), (1.0, best.rate)):
+                return settings
+        least = search.reduce(best.settings, self._start)
+        if least not in tried:
+            return least
+        # No simulation is exact, so settings that are as good in the simulation are tried as well.
+        if len(tried) < _EXPLORED and ranked and ranked[0].score >= (base[0], _ENOUGH * base[1]):
+            return ranked[0].settings
+        return None
+
+    def _search(self) -> Search:
+        until = self._load.left - _SEARCH
+        measured = self._measured
+        return Search(
+            self._costs,
+            measured.free,
+            self.goal,
+            partial(self._simulate, self._costs),
+            measured.most_threads,
+            measured.most_rows,
+            self._lag,
+            lambda: self._is_late or self._load.left < until,
+        )
+
+    def _simulate(self, costs: Mapping[str, StageCost], settings: Settings) -> Outcome:
         rate = self.goal.rate
         clients = self.clients if rate is None else None
+        return simulate(costs, settings, self._processors, clients=clients, rate=rate)
 
-        def simulate_settings(settings: Settings) -> Outcome:
-            return simulate(costs, settings, processors, clients=clients, rate=rate)
+    def _refit(self) -> None:
+        """Updates the costs by all measurements, and corrects them by each trial."""
+        costs = self._measured.costs
+        for trial, case in zip(self._tried, self._cases, strict=True):
+            rate = self._simulate(costs, trial.settings).rate
+            for name, factor in scales_of(case, rate, trial.rate).items():
+                costs[name] = costs[name].scale(factor)
+        self._costs = costs
+        lags = []
+        for trial in self._tried:
+            found = self._simulate(costs, trial.settings).latency.percentile(self.goal.percent)
+            if found > 0 and trial.latency > 0:
+                lags.append(trial.latency / found)
+        self._lag = statistics.median(lags) if lags else 1.0
 
-        ranked = Search(costs, free, self.goal, simulate_settings, most_threads).run(self._start)
-        present = next(one for one in ranked if one.settings == self._start)
-        best = [one for one in ranked if one.score >= present.score and one is not present]
-        best = _different(best)[:_TRIED]
-        self.told(f"trying the present settings and the best {len(best)} of {len(ranked)}")
-        trials = [self._trial(one.settings, one) for one in [present, *best]]
-        chosen = self._choose(trials)
-        winner = chosen.settings
-        before: list[Trial] = []
-        after: list[Trial] = []
-        if winner != self._start:
-            self.told("comparing: as it is, changed, as it is, changed")
-            for _ in range(2):
-                before.append(self._trial(self._start, present))
-                after.append(self._trial(winner, chosen.predicted))
+    def _trial(self, settings: Settings, name: str = "") -> None:
+        """Tries settings, and corrects the costs by the result."""
+        name = name or f"trial {len(self._tried) + 1} of at most {MOST_TRIALS}"
+        changes = self._start.name_changes(settings)
+        self.told(f"{name} (at most {self._load.left:.0f} s left): {changes}")
+        predicted, left = self._search().look_at(settings), self._load.left
+        clients = self.clients if self.goal.rate is None else None
+        case, report = self._load.observe(
+            settings, self.seconds, clients=clients, rate=self.goal.rate
+        )
+        self._longest = max(self._longest, left - self._load.left)
+        latency = report.latency.percentile(self.goal.percent)
+        self._tried.append(Trial(settings, report.rate, latency, report, predicted))
+        self._foreign = max(self._foreign, case.foreign or 0.0)
+        self.told(
+            f"  {report.rate:.1f}/s, p{self.goal.percent:g} {latency * 1e3:.1f} ms; predicted "
+            f"{predicted.rate:.1f}/s"
+        )
+        self._measured.cases.append(case)
+        self._cases.append(case)
+        self._refit()
+
+    @property
+    def _is_late(self) -> bool:
+        """Whether the time is needed for the final comparison, or for a single trial."""
+        trials = 2 * _ROUNDS + 1 if len(self._tried) > 1 else 1
+        return self._load.left < trials * self._longest
+
+    def _score_of(self, trial: Trial, margin: float = _MARGIN) -> tuple[float, float]:
+        return self.goal.score(trial.rate, trial.latency, margin)
+
+    def _best(self, trials: Sequence[Trial]) -> Trial:
+        return max(trials, key=self._score_of)
+
+    def _choose(self, trials: Sequence[Trial]) -> Trial:
+        """Returns the trial with the least change that is nearly as good as the best."""
+        kept, wanted = self._score_of(self._best(trials))
+        near = [one for one in trials if self._score_of(one) >= (kept, _ENOUGH * wanted)]
+        return min(
+            near, key=lambda one: (len(self._start.changes_to(one.settings)), one.settings.size)
+        )
+
+    def _conclude(self, chosen: Trial) -> TuneReport:
+        """Compares the chosen settings with the present settings, and returns the report."""
+        first, winner = self._tried[0], chosen.settings
+        before, after = [first], [chosen]
+        if winner == self._start:
+            after = []
+        elif rounds := max(0, min(_ROUNDS, int(self._load.left / (2 * self._longest)))):
+            compared = len(self._tried)
+            for number in range(2 * rounds):
+                settings = winner if number % 2 else self._start
+                self._trial(settings, f"comparison {number + 1} of {2 * rounds}")
+            before, after = self._tried[compared::2], self._tried[compared + 1 :: 2]
+        is_better = bool(after) and self._is_better(before, after)
+        best = self._best(self._tried)
+        # Of the settings that come nearest to the goal, the worse trial counts.
+        settled = max(
+            (min(one, key=self._score_of) for one in (before, after) if one), key=self._score_of
+        )
+        is_met = self._score_of(settled, 1.0)[0] >= 1.0
+        if self.goal.bound is not None and first.latency > self.goal.bound:
+            self._notes[
+                f"the present settings break the bound: p{self.goal.percent:g} is "
+                f"{first.latency * 1e3:.1f} ms"
+            ] = None
+        rate = self._simulate(self._costs, best.settings).rate
+        if best.rate and abs(rate / best.rate - 1.0) > _MUCH_OFF:
+            self._notes[
+                f"the simulation gives {rate:.0f}/s for the best settings, where {best.rate:.0f}/s "
+                "were measured; there may be better settings"
+            ] = None
         if self._foreign > _SPOILT:
             text = f"other programs used up to {self._foreign:.1f} processors during the trials"
             self._notes[text] = None
-        is_better = bool(after) and self._is_better(before, after)
         return TuneReport(
             self.goal,
-            processors,
-            costs,
-            tuple(before) or tuple(one for one in trials if one.settings == self._start),
+            self._processors,
+            self._costs,
+            tuple(before),
             tuple(after) if is_better else (),
             tuple(self._tried),
             self._start.changes_to(winner) if is_better else {},
             tuple(self._notes),
+            None if is_met else settled,
         )
-
-    def _choose(self, trials: Sequence[Trial]) -> Trial:
-        """Returns the best trial; among equally good trials, the smallest settings."""
-        scores = {id(one): self.goal.score(one.rate, one.latency) for one in trials}
-        kept, wanted = max(scores.values())
-        near = [
-            one
-            for one in trials
-            if scores[id(one)][0] >= kept and scores[id(one)][1] >= (1 - _SAME) * wanted
-        ]
-        return min(near, key=lambda one: one.settings.size)
 
     # -- settings that may change -----------------------------------------------------------------
 
@@ -219,97 +355,6 @@ class Tuning:
                 self._notes[note] = None
             found[name] = free
         return found
-
-    # -- measuring --------------------------------------------------------------------------------
-
-    def _costs(self, free: Mapping[str, frozenset[str]]) -> dict[str, StageCost]:
-        """Measures all stages together, with every batch size, and then with two threads."""
-        visits = self._visits()
-        sweep: dict[int, Case] = {}
-        brief = min(0.5, self.seconds)
-        sizes = self._sizes(free)
-        for size in sizes:
-            settings = self._all(free, threads=1, batch_size=size)
-            sweep[size], _ = self._observe(settings, brief, 3 * size + 8)
-            if size >= _ENOUGH and not _gains(sweep[size], size):
-                break
-        middle = list(sweep)[len(sweep) // 2]
-        several = self._all(free, threads=2, batch_size=middle)
-        together, _ = self._observe(several, brief, 3 * middle + 8)
-        return costs_of(sweep, sweep[middle], together, visits)
-
-    def _visits(self) -> dict[str, float]:
-        """Counts the rows that each stage receives for a request, with some requests."""
-        before = self.flow.stats()
-        options = LoadOptions(clients=8, seconds=min(1.0, self.seconds), warm_up=0.0)
-        report = self._load_flow(options)
-        after = self.flow.stats()
-        # Late requests are awaited as well, so every request that was sent has passed.
-        ended = sum(after.requests.values()) - sum(before.requests.values())
-        if not ended or not report.ok:
-            raise TuningError(f"none of {ended} requests succeeded ({dict(report.outcomes)})")
-        stages = self.flow.scheduler.plan.stages
-        return {name: (after[name].buffers - before[name].buffers) / ended for name in stages}
-
-    def _sizes(self, free: Mapping[str, frozenset[str]]) -> list[int]:
-        stages = self.flow.scheduler.plan.stages
-        rows = (_most_rows(stages[name]) for name, keys in free.items() if "batch_size" in keys)
-        most = max(rows, default=1)
-        return [size for size in _SWEEP if size <= most] or [1]
-
-    def _all(
-        self, free: Mapping[str, frozenset[str]], *, threads: int, batch_size: int
-    ) -> Settings:
-        """Returns settings that are equal for all stages, as far as the stages may change."""
-        plan, start = self.flow.scheduler.plan.stages, self._start.stages
-        at_once = {name: replace(stage, batch_timeout_ms=0.0) for name, stage in start.items()}
-        return Settings(at_once).with_all(
-            free, threads, lambda name: min(batch_size, _most_rows(plan[name]))
-        )
-
-    def _trial(self, settings: Settings, predicted: Ranked | None) -> Trial:
-        case, report = self._observe(settings, self.seconds, None)
-        latency = report.latency.percentile(self.goal.percent)
-        trial = Trial(settings, report.rate, latency, report, predicted)
-        self._tried.append(trial)
-        self._foreign = max(self._foreign, case.foreign or 0.0)
-        self.told(
-            f"  {report.rate:.1f}/s, p{self.goal.percent:g} {latency * 1e3:.1f} ms: "
-            f"{self._start.name_changes(settings)}"
-        )
-        return trial
-
-    def _observe(
-        self, settings: Settings, seconds: float, clients: int | None
-    ) -> tuple[Case, LoadReport]:
-        """Loads the flow with some settings, and compares snapshots from the start and end."""
-        self._check()
-        self._go_to(settings)
-        rate = self.goal.rate if clients is None else None
-        seen: list[Snapshot] = []
-        waiting = None if rate is not None else clients or self.clients
-        options = LoadOptions(rate=rate, clients=waiting, seconds=seconds, warm_up=_SETTLING)
-        report = self._load_flow(options, lambda: seen.append(Snapshot.of_flow(self.flow)))
-        return Case.between(*seen, is_driven=True), report
-
-    def _load_flow(
-        self, options: LoadOptions, marked: Callable[[], None] | None = None
-    ) -> LoadReport:
-        self._load = Load(FlowTarget(self.flow, self.rows), options, marked=marked)
-        self._check()  # after `_load` is set: a later `stop` stops the load, an earlier one is seen
-        report = self._load.run()
-        self._check()
-        return report
-
-    def _check(self) -> None:
-        if self._is_over.is_set():
-            raise TuningError("the tuning was stopped")
-
-    def _go_to(self, settings: Settings) -> None:
-        changes = self._now.changes_to(settings)
-        if changes:
-            self.flow.reconfigure(changes)
-        self._now = settings
 
     def _is_better(self, before: Sequence[Trial], after: Sequence[Trial]) -> bool:
         goal = self.goal
@@ -330,15 +375,31 @@ def _score(goal: Goal, trials: Sequence[Trial]) -> float:
     return max(goal.score(one.rate, one.latency)[1] for one in trials)
 
 
-def _gains(case: Case, size: int) -> bool:
-    """Returns whether a stage still gains rate with batches of this size."""
-    for stage in case.stages:
-        line, calls = stage.service_time, stage.first.calls
-        if size in calls and line is None:
-            return True  # only full batches were measured
-        if line is not None and line.rate(size) > _BRINGS * line.rate(size / 2):
-            return True
-    return False
+def scales_of(case: Case, predicted: float, measured: float) -> dict[str, float]:
+    """Returns the corrections of costs, by stage, if the simulation of a trial was much off.
+
+    The calls of the stage that limited the trial take longer, or shorter, in proportion. If the
+    processors limited the trial, the calls of all stages that compute do.
+
+    Args:
+        case: The trial.
+        predicted: The simulated replies a second, with all that is known from the trial.
+        measured: The measured replies a second.
+    """
+    if not measured or not predicted or abs(predicted / measured - 1.0) <= _MUCH_OFF:
+        return {}
+    factor = min(_MOST_SCALED, max(1.0 / _MOST_SCALED, predicted / measured))
+    names = [max(case.stages, key=lambda stage: stage.occupied).name]
+    if case.used > _FULL * case.processors:
+        names = [stage.name for stage in case.stages if stage.is_computing] or names
+    return dict.fromkeys(names, factor)
+
+
+def _is_gain(score: tuple[float, float], base: tuple[float, float]) -> bool:
+    """Returns whether a score is worth a trial, compared with the best score so far."""
+    if base[0] < 1.0:
+        return score[0] >= 1.0 or score[0] > (1 + _WORTH) * base[0]
+    return score[0] >= 1.0 and score[1] > (1 + _WORTH) * base[1]
 
 
 def _free_of(stage: StagePlan) -> frozenset[str]:
@@ -355,18 +416,4 @@ def _free_of(stage: StagePlan) -> frozenset[str]:
 def _most_rows(stage: StagePlan) -> int:
     """Returns the largest batch size that a stage's unit accepts."""
     allowed, most = stage.unit.allowed_batch_sizes, stage.unit.spec.max_batch_size
-    return min(_SWEEP[-1], allowed[-1] if allowed else most or _SWEEP[-1])
-
-
-def _different(ranked: Sequence[Ranked]) -> list[Ranked]:
-    """Returns the settings, without entries that behave like an earlier entry in the simulation."""
-    found: list[Ranked] = []
-    for one in ranked:
-        is_new = all(
-            abs(one.rate - other.rate) > 0.005 * other.rate
-            or abs(one.latency - other.latency) > 0.02 * other.latency
-            for other in found
-        )
-        if is_new:
-            found.append(one)
-    return found
+    return min(_MOST_ROWS, allowed[-1] if allowed else most or _MOST_ROWS)
