@@ -172,6 +172,7 @@ class Interval:
         in_flight: Requests in progress at the second moment.
         unread: Results not yet read by the caller at the second moment, by output.
         unread_bound: The number of unread results of a session at which its sender waits.
+        request_seconds: In a server: the mean time of a request from arrival to reply. Else None.
         nodes: The nodes in topological order.
     """
 
@@ -182,6 +183,7 @@ class Interval:
     in_flight: int
     unread: Mapping[str, int]
     unread_bound: int
+    request_seconds: float | None
     nodes: tuple[NodeInterval, ...]
 
     @classmethod
@@ -197,6 +199,7 @@ class Interval:
             in_flight=second.in_flight,
             unread=second.unread,
             unread_bound=second.unread_bound,
+            request_seconds=_mean_seconds(one.answered, second.answered),
             nodes=tuple(
                 NodeInterval.between(one.get(name), node, seconds) for name, node in second.items()
             ),
@@ -247,3 +250,8 @@ def _replicas(one: NodeStats, second: NodeStats) -> dict[str, int]:
 
 def _less(later: Mapping[str, int], earlier: Mapping[str, int]) -> dict[str, int]:
     return {name: left for name, count in later.items() if (left := count - earlier.get(name, 0))}
+
+
+def _mean_seconds(before: Mapping[str, float], after: Mapping[str, float]) -> float | None:
+    count = after.get("count", 0.0) - before.get("count", 0.0)
+    return (after["seconds"] - before.get("seconds", 0.0)) / count if count > 0 else None

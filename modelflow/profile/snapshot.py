@@ -79,8 +79,6 @@ class Snapshot:
         machine: ``system``, ``python``, ``modelflow``, and ``processors`` usable by the process.
         process: See `process_figures`; with ``lock_wait_seconds`` if a `LockProbe` ran.
         outline: The graph for drawing; empty if unknown.
-        requests: In a server: ``count``, the number of answered requests, and ``seconds``, the sum
-            of their times from arrival to reply.
     """
 
     stats: FlowStats
@@ -88,7 +86,6 @@ class Snapshot:
     machine: Mapping[str, Any]
     process: Mapping[str, float] = field(default_factory=dict)
     outline: Outline = field(default_factory=Outline)
-    requests: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, stats: FlowStats, plan: "ExecutionPlan", outline: Outline | None = None) -> Self:
@@ -118,7 +115,6 @@ class Snapshot:
             "process": dict(self.process),
             "graph": self.outline.document(),
             "plan": [dict(row) for row in self.plan],
-            "requests": dict(self.requests),
             "flow": flow,
             "nodes": nodes,
         }
@@ -144,9 +140,7 @@ class Snapshot:
             stats = FlowStats(nodes=nodes, **flow)
             process = {name: float(value) for name, value in document["process"].items()}
             outline = Outline.read(document["graph"]) if "graph" in document else Outline()
-            requests = {name: float(one) for name, one in document.get("requests", {}).items()}
-            plan, machine = tuple(document["plan"]), document["machine"]
-            return cls(stats, plan, machine, process, outline, requests)
+            return cls(stats, tuple(document["plan"]), document["machine"], process, outline)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ConfigError(
                 f"the snapshot is damaged: {type(error).__name__}: {error}"
@@ -158,11 +152,7 @@ class Snapshot:
         for name in (*_USED, *_NOW):
             found = [one.process[name] for one in (self, other) if name in one.process]
             process.update({name: sum(found)} if found else {})
-        requests = {
-            name: self.requests.get(name, 0.0) + other.requests.get(name, 0.0)
-            for name in {**self.requests, **other.requests}
-        }
-        return replace(self, stats=self.stats + other.stats, process=process, requests=requests)
+        return replace(self, stats=self.stats + other.stats, process=process)
 
     @property
     def past(self) -> "Snapshot":

@@ -1,36 +1,29 @@
 """Computes the values that a page shows of a flow from its last snapshots. Pure.
 
-Rates cover the last two seconds, and the doctor's verdict the last ten. Counts begin with the flow,
-as in `Flow.stats`.
+Rates cover the last two seconds. Counts begin with the flow, as in `Flow.stats`.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
 from modelflow.draw.outline import Outline
-from modelflow.insight.doctor import Case, diagnose
 from modelflow.profile.interval import Interval, NodeInterval
 from modelflow.profile.snapshot import Snapshot
 from modelflow.runtime.stats import Histogram, NodeStats
-
-VERDICT_SECONDS = 10.0
-"""The seconds that the verdict covers. Older snapshots are not needed."""
+from modelflow.studio.verdict import Verdict
 
 _RATE_SECONDS = 2.0
-# The doctor needs snapshots of at least so many seconds.
-_LEAST_SECONDS = 1.5
 _MARKS = (50, 95, 99)
 # Outcomes of requests that units have processed to the end.
 _ANSWERED = ("ok", "failed")
-# A node without rows is inside a call if calls take at least this share of one thread's time.
-_STUCK = 0.95
 
 
-def frame_of(moments: Sequence[Snapshot]) -> dict[str, Any]:
+def frame_of(moments: Sequence[Snapshot], verdict: Verdict) -> dict[str, Any]:
     """Returns the values of a page as JSON values (``studio/src/live/frame.ts``: ``Frame``).
 
     Args:
         moments: The snapshots of the last seconds, the newest last; at least one.
+        verdict: The sentence about the flow, from `SteadyVerdict`.
     """
     now = moments[-1]
     earlier = _earlier(moments, _RATE_SECONDS)
@@ -44,7 +37,8 @@ def frame_of(moments: Sequence[Snapshot]) -> dict[str, Any]:
         "in_flight": interval.in_flight,
         "outcomes": dict(now.stats.requests),
         "latency": _marks(interval.latency),
-        "verdict": _verdict(moments),
+        "request": interval.request_seconds,
+        "verdict": verdict.document(),
         "nodes": [_node(node, now.stats[node.node]) for node in interval.nodes],
         "troubles": [_trouble(node) for node in now.stats.values() if node.errors],
     }
@@ -102,30 +96,3 @@ def _marks(histogram: Histogram) -> dict[str, float] | None:
     if not histogram.count:
         return None
     return {f"p{mark}": histogram.percentile(mark) for mark in _MARKS}
-
-
-# -- the verdict ----------------------------------------------------------------------------------
-
-
-def _verdict(moments: Sequence[Snapshot]) -> dict[str, str]:
-    first, last = moments[0], moments[-1]
-    if last.stats.time - first.stats.time < _LEAST_SECONDS:
-        return _describe("looking")
-    case = Case.between(first, last)
-    nodes = case.interval.nodes
-    if not any(node.rows_per_second for node in nodes):
-        stuck = next((node.node for node in nodes if node.busy >= _STUCK / node.threads), None)
-        if stuck is not None:
-            return _describe(f"{stuck} is in the middle of a call, and nothing else moves", stuck)
-        return _describe("idle: nothing has come in for the last seconds")
-    found = diagnose(case)
-    if found.findings:
-        finding = found.findings[0]
-        change = " ".join(f"--set {key}={value}" for key, value in finding.change.items())
-        text = f"{finding.node}: {finding.cause}: {finding.sentence}"
-        return _describe(text, finding.node, "finding", change)
-    return _describe(found.sentence, found.busiest, "good")
-
-
-def _describe(text: str, node: str = "", level: str = "idle", change: str = "") -> dict[str, str]:
-    return {"text": text, "node": node, "level": level, "change": change}

@@ -9,7 +9,8 @@ from modelflow.draw.layout import layout_of
 from modelflow.draw.outline import PORT, Outline
 from modelflow.draw.shapes import SIGNS, Box, Size
 from modelflow.profile.snapshot import Snapshot
-from modelflow.studio.frame import VERDICT_SECONDS, frame_of
+from modelflow.studio.frame import frame_of
+from modelflow.studio.verdict import VERDICT_SECONDS, SteadyVerdict
 
 # Sizes in pixels. A node's card shows name, unit, rate, bar and queue; a port shows its name.
 _CARD: Size = (196.0, 102.0)
@@ -58,19 +59,21 @@ class Moments:
         self.frame = b""
         self._outline = Outline()
         self._seen: deque[Snapshot] = deque()
+        self._verdict = SteadyVerdict()
 
     def add(self, snapshot: Snapshot) -> None:
         """Adds a snapshot and updates the events."""
         seen = self._seen
         if seen and snapshot.stats.seconds < seen[-1].stats.seconds:
             seen.clear()  # another flow, which has started since
+            self._verdict = SteadyVerdict()
         seen.append(snapshot)
         while snapshot.stats.time - seen[0].stats.time > VERDICT_SECONDS:
             seen.popleft()
         if not self.picture or snapshot.outline != self._outline:
             self._outline = snapshot.outline
             self.picture = event("picture", picture_of(snapshot.outline))
-        self.frame = event("frame", frame_of(tuple(seen)))
+        self.frame = event("frame", frame_of(tuple(seen), self._verdict.follow(tuple(seen))))
 
 
 def event(name: str, value: Any) -> bytes:

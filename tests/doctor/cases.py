@@ -64,6 +64,9 @@ def case_of(
     cores=0.5,
     foreign=0.0,
     native=0.0,
+    collecting=0.0,
+    front_end=None,
+    full=None,
     lock_wait=None,
     lock_wait_p75=None,
     is_driven=False,
@@ -73,6 +76,9 @@ def case_of(
     plan = tuple(row for _, row in nodes)
     machine = {"processors": 2}
     used = {"processor_seconds": 100.0, "machine_busy_seconds": 500.0, "native_seconds": 7.0}
+    used |= {"collection_seconds": 3.0, "front_end_seconds": 2.0}
+    if full is not None:
+        flow["admission"] = {"bound": 4, "full": full * SECONDS}
     first = FlowStats(
         "f", 50.0, 10.0, {stats.node: NodeStats(stats.node, "unit") for stats, _ in nodes}
     )
@@ -81,7 +87,10 @@ def case_of(
         "processor_seconds": 100.0 + cores * SECONDS,
         "machine_busy_seconds": 500.0 + (cores + foreign) * SECONDS,
         "native_seconds": 7.0 + native * SECONDS,
+        "collection_seconds": 3.0 + collecting * SECONDS,
     }
+    if front_end is not None:
+        later |= {"front_end_seconds": 2.0 + front_end * SECONDS, "front_ends": 1.0}
     if lock_wait is not None:
         later["lock_wait_seconds"] = lock_wait
     if lock_wait_p75 is not None:

@@ -54,11 +54,14 @@ def test_a_timeout_that_fills_no_batch_is_to_go():
 
 def test_padding_asks_for_sizes_between():
     figures = {"batching": {"padding": 600}}
-    found = first(case_of(node("a", busy=0.3, starved=0.7, batch_size=12, figures=figures)))
+    padded = node("a", busy=0.3, starved=0.7, batch_size=12, figures=figures)
+    found = first(case_of(padded, is_driven=True))
     assert (found.node, found.cause) == ("a", Cause.PADDING)
     assert found.change == {"a.allowed_batch_sizes": "1,2,4,8,12"}
     figures = {"batching": {"padding": 300}}
-    assert first(case_of(node("a", busy=0.3, starved=0.7, figures=figures))) is None
+    little = node("a", busy=0.3, starved=0.7, figures=figures)
+    assert first(case_of(little, is_driven=True)).cause == Cause.SLOW_INPUT
+    assert first(case_of(padded)) is None  # it keeps up
 
 
 def test_copies_name_the_neighbours():
@@ -67,11 +70,13 @@ def test_copies_name_the_neighbours():
             node("a", busy=0.1, starved=0.9, feeds="b"),
             node("b", busy=0.4, starved=0.6, moving=0.2, device="cuda:0", feeds="c"),
             node("c", busy=0.1, starved=0.9),
+            is_driven=True,
         )
     )
     assert (found.node, found.cause) == ("b", Cause.COPIES)
     assert found.advice == "let a or c run on the same device as b"
-    assert first(case_of(node("a", busy=0.4, starved=0.6, moving=0.05))) is None
+    few = node("a", busy=0.4, starved=0.6, moving=0.05)
+    assert first(case_of(few, is_driven=True)).cause == Cause.SLOW_INPUT
 
 
 @pytest.mark.parametrize(
@@ -80,11 +85,45 @@ def test_copies_name_the_neighbours():
 def test_stragglers_are_slow_calls_that_others_wait_for(order, slow, is_found):
     service = times(**{"ms1": 97, f"ms{slow}": 3})
     found = first(
-        case_of(node("a", threads=4, busy=0.5, order=order, starved=0.4 - order, service=service))
+        case_of(
+            node("a", threads=4, busy=0.5, order=order, starved=0.4 - order, service=service),
+            is_driven=True,
+        )
     )
     if not is_found:
-        assert found is None
+        assert found.cause == Cause.SLOW_INPUT
         return
     assert (found.node, found.cause) == ("a", Cause.STRAGGLERS)
     assert found.change == {"a.queue_size": 128}
     assert "wait for the order 30% of the time" in found.evidence[0]
+
+
+def test_batches_that_are_cut_by_shape_are_told_with_the_calls_that_they_became():
+    figures = {"batching": {"another_shape": 250}}
+    cut = node("a", busy=0.9, starved=0.1, size=4, rows=1000, figures=figures)
+    found = first(case_of(cut, is_driven=True))
+    assert (found.node, found.cause) == ("a", Cause.UNEVEN_SHAPES)
+    assert found.evidence[0] == "250 batches became 500 calls of the model"
+    seldom = {"batching": {"another_shape": 30}}
+    few = node("a", busy=0.9, starved=0.1, size=4, rows=1000, figures=seldom)
+    assert first(case_of(few, is_driven=True)).cause != Cause.UNEVEN_SHAPES
+
+
+def test_a_process_that_gets_its_rows_for_longer_than_it_works_is_a_waste():
+    figures = {"process": {"calls": 1000, "unit_us": 900_000}}
+    moved = node("a", busy=0.9, starved=0.1, service=times(ms9=1000), figures=figures)
+    found = first(case_of(moved, is_driven=True))
+    assert (found.node, found.cause) == ("a", Cause.TRANSFER)
+    assert found.change == {"a.workers": "thread"}
+    assert found.evidence == ("a call takes 9 ms, of it 0.9 ms in the unit",)
+    worth = {"process": {"calls": 1000, "unit_us": 8_000_000}}
+    kept = node("a", busy=0.9, starved=0.1, service=times(ms9=1000), figures=worth)
+    assert first(case_of(kept, is_driven=True)).cause != Cause.TRANSFER
+
+
+def test_garbage_collections_are_the_cause_if_they_take_much_of_the_time():
+    busy = node("a", busy=0.95, on_core=0.9)
+    found = first(case_of(busy, is_driven=True, collecting=0.3))
+    assert (found.node, found.cause) == ("a", Cause.GARBAGE_COLLECTION)
+    assert "30% of the time" in found.sentence
+    assert first(case_of(busy, is_driven=True, collecting=0.05)).cause == Cause.CAPACITY

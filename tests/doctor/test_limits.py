@@ -8,8 +8,8 @@ from tests.doctor.cases import case_of, node
 IDLE = node("b", busy=0.2, starved=0.8)
 
 
-def first(*nodes, **more):
-    found = diagnose(case_of(*nodes, **more)).findings
+def first(*nodes, is_driven=True, **more):
+    found = diagnose(case_of(*nodes, is_driven=is_driven, **more)).findings
     return found[0] if found else None
 
 
@@ -17,14 +17,17 @@ def test_a_node_that_waits_in_its_calls_gets_more_threads():
     found = first(node("a", threads=2, busy=0.98, on_core=0.02), IDLE)
     assert (found.node, found.cause) == ("a", Cause.CAPACITY)
     assert found.change == {"a.threads": 8}
-    assert found.gain == pytest.approx(3.0)
+    # Whether more threads help calls that wait is open: an experiment tells.
+    assert (found.gain, found.confidence) == (None, "low")
+    assert found.second.startswith("one at a time")
     assert found.then == "b (busy 20%)"
 
 
 def test_a_node_that_computes_gets_the_processors_that_are_free():
-    found = first(node("a", busy=0.98, on_core=0.97), IDLE, cores=1.0)
+    found = first(node("a", busy=0.98, on_core=0.97), IDLE, cores=1.0, lock_wait=0.0001)
     assert (found.cause, found.change) == (Cause.CAPACITY, {"a.threads": 2})
     assert found.gain == pytest.approx(1.0)
+    assert first(node("a", busy=0.98, on_core=0.97), IDLE, cores=1.0).gain is None
     found = first(node("a", threads=2, busy=0.98, on_core=0.97), IDLE, cores=1.95)
     assert (found.node, found.cause, found.change) == ("a", Cause.PROCESSORS, {})
 
@@ -32,7 +35,7 @@ def test_a_node_that_computes_gets_the_processors_that_are_free():
 def test_threads_are_no_help_to_a_stream_that_is_alone():
     encode = node("a", busy=0.98, on_core=0.02, kind="encoder (stream)")
     found = first(encode, IDLE, in_flight=1)
-    assert (found.node, found.cause, found.change) == ("a", Cause.CAPACITY, {})
+    assert (found.node, found.cause, found.change) == ("a", Cause.ONE_STREAM, {})
     assert "streams under way: 1, its threads: 1" in found.evidence
     assert first(encode, IDLE, in_flight=4).change == {"a.threads": 4}
 
@@ -96,7 +99,6 @@ def test_stages_that_limit_alike_get_more_together():
     )
     assert (found.node, found.cause) == ("a", Cause.CAPACITY)
     assert found.change == {"a.threads": 4, "c.threads": 8}
-    assert found.gain == pytest.approx(3.0)
 
 
 def test_more_of_what_gains_little_is_not_proposed():
@@ -118,27 +120,20 @@ def test_a_node_whose_batches_have_room_is_no_limit():
     assert first(waiting, IDLE, is_driven=True).cause == Cause.CAPACITY
 
 
-def test_whether_more_threads_help_is_open_where_the_interpreter_is_often_taken():
-    busy = node("a", threads=2, busy=0.98, on_core=0.02)
-    sure = first(busy, IDLE, cores=0.5, lock_wait=0.0001, lock_wait_p75=0.0003)
-    doubtful = first(busy, IDLE, cores=0.5, lock_wait=0.0001, lock_wait_p75=0.0009)
-    assert sure.change == doubtful.change == {"a.threads": 8}
-    assert (sure.gain is None, doubtful.gain is None) == (False, True)
-    assert "often waits 0.9 ms for it" in doubtful.evidence[-1]
-
-
-def test_a_source_that_all_wait_for():
-    source = node("camera", source=True, busy=0.97)
-    found = first(source, node("a", busy=0.1, starved=0.9))
-    assert (found.node, found.cause) == ("camera", Cause.SLOW_INPUT)
-    source = node("camera", source=True, busy=0.5)
-    assert first(source, node("a", busy=0.95, queue=30, on_core=0.02)).node == "a"
+def test_a_source_that_computes_all_the_time_is_the_limit_and_one_that_waits_may_be_a_camera():
+    idle = node("a", busy=0.1, starved=0.9)
+    found = first(node("files", source=True, busy=0.97, on_core=0.9), idle, is_driven=False)
+    assert (found.node, found.cause) == ("files", Cause.SLOW_INPUT)
+    camera = node("camera", source=True, busy=0.97, on_core=0.02)
+    assert first(camera, idle, is_driven=False) is None
+    blocked = node("files", source=True, busy=0.5, blocked=0.5)
+    assert first(blocked, node("a", busy=0.95, queue=30, on_core=0.02), is_driven=False).node == "a"
 
 
 def test_who_sends_too_little_is_named_only_if_he_was_to_send_as_much_as_is_taken():
     starving = node("a", busy=0.1, starved=0.9)
     assert first(starving, is_driven=True).node == "input"
-    assert first(starving) is None
+    assert first(starving, is_driven=False) is None
 
 
 def test_a_model_whose_engine_has_all_processors_gets_no_threads():

@@ -197,7 +197,10 @@ def _show(found: "Diagnosis", case: "Case") -> None:
         _show_finding(finding, is_first=place == 0)
     if not found.findings:
         click.echo(found.sentence)
-    click.echo(f"seen for {case.interval.seconds:.1f} s at {case.rate:.1f} rows/s", err=True)
+    whole = case.interval.request_seconds
+    request = "" if whole is None else f"; a request takes {whole * 1e3:.3g} ms"
+    seen = f"seen for {case.interval.seconds:.1f} s at {case.rate:.1f} rows/s{request}"
+    click.echo(seen, err=True)
     for note in found.notes:
         tell("note", note)
 

@@ -74,7 +74,11 @@ def headline(interval: "Interval") -> str:
     latency = interval.latency
     if latency.count:
         marks = (f"p{mark} {time_text(latency.percentile(mark))}" for mark in (50, 95, 99))
-        text += f"; {', '.join(marks)}"
+        if interval.request_seconds is None:
+            text += f"; {', '.join(marks)}"
+        else:
+            whole = time_text(interval.request_seconds)
+            text += f"; a request takes {whole} on average; in the graph {', '.join(marks)}"
     return text
 
 

@@ -24,11 +24,10 @@ def front_end(case: Case) -> Finding | None:
     if not case.is_front_end_busy or case.front_end is None:
         return None
     evidence = [f"its HTTP thread uses {case.front_end:.0%} of a processor"]
-    if case.request_seconds is not None and case.interval.latency.count:
-        inside = case.interval.latency.mean
+    whole, inside = case.interval.request_seconds, case.interval.latency
+    if whole is not None and inside.count:
         evidence.append(
-            f"a request takes {case.request_seconds * 1e3:.3g} ms, of it {inside * 1e3:.3g} ms in "
-            "the graph"
+            f"a request takes {whole * 1e3:.3g} ms, of it {inside.mean * 1e3:.3g} ms in the graph"
         )
     return Finding(
         "server",

@@ -156,7 +156,6 @@ class Case:
         front_end: Of a server: the share of the time for which its HTTP thread used a processor.
         full: The share of the time for which ``max_in_flight`` rows were inside the graph.
         max_in_flight: This limit; 0 without one.
-        request_seconds: Of a server: the mean time of a request, from arrival to reply.
         lock_wait: Seconds for which a thread waits for the interpreter lock; None if not measured.
         lock_wait_p75: The 75th percentile of the same wait.
         is_driven: Whether the sender sends as fast as the flow accepts. An idle flow is then
@@ -172,7 +171,6 @@ class Case:
     front_end: float | None = None
     full: float = 0.0
     max_in_flight: int = 0
-    request_seconds: float | None = None
     lock_wait: float | None = None
     lock_wait_p75: float | None = None
     is_driven: bool = False
@@ -212,7 +210,6 @@ class Case:
             front_end=None if front is None else front / max(1.0, second.process["front_ends"]),
             full=full or 0.0,
             max_in_flight=int(admission.get("bound", 0)),
-            request_seconds=_mean_seconds({} if first is None else first.requests, second.requests),
             lock_wait=second.process.get("lock_wait_seconds"),
             lock_wait_p75=second.process.get("lock_wait_p75_seconds"),
             is_driven=is_driven,
@@ -342,8 +339,3 @@ def _lanes(nodes: Sequence[NodeInterval], streams: int) -> int:
     threads = nodes[0].threads
     at_work = sum(node.busy for node in nodes) * threads
     return threads if at_work > streams + 0.2 else max(1, min(threads, streams))
-
-
-def _mean_seconds(before: Mapping[str, float], after: Mapping[str, float]) -> float | None:
-    count = after.get("count", 0.0) - before.get("count", 0.0)
-    return (after["seconds"] - before.get("seconds", 0.0)) / count if count else None

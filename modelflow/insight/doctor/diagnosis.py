@@ -8,11 +8,13 @@ from modelflow.insight.doctor.bounds import BOUNDS
 from modelflow.insight.doctor.case import Case, StageCase
 from modelflow.insight.doctor.faults import FAULTS, WASTES
 from modelflow.insight.doctor.finding import Cause, Confidence, Finding
-from modelflow.insight.doctor.limits import LIMITS, foreign_load, slow_input
+from modelflow.insight.doctor.limits import LIMITS, foreign_load, processors, slow_input
 
 AT_WORK = 0.75
 """The load of a stage above which it may be the limit of the flow."""
 
+# A stage that starves for a smaller share of the time has enough input.
+_NEVER = 0.05
 _MUCH_WAITING = 0.3
 _MUCH_FOREIGN = 0.25
 # Little's law: requests in flight = rate x latency. A larger relative error than this shows that
@@ -112,7 +114,8 @@ def _own_limit(case: Case, stage: StageCase | None) -> Finding | None:
         return wastes[0]
     if stage.load >= AT_WORK:
         return next((one for rule in LIMITS if (one := rule(case, stage)) is not None), None)
-    return slow_input(case)
+    fed = min((one for one in case.stages if not one.is_source), key=lambda one: one.first.starved)
+    return slow_input(case) if fed.first.starved >= _NEVER else processors(case, fed)
 
 
 def _riddles(stage: StageCase) -> Iterator[str]:

@@ -60,6 +60,8 @@ class FlowStats(Mapping[str, NodeStats]):
             now.
         admission: With ``max_in_flight``: ``bound``, its value, and ``full``, the seconds for which
             so many rows were inside the graph. Empty without a limit.
+        answered: In a server: ``count``, the number of answered requests, and ``seconds``, the sum
+            of their times from arrival to reply. Else empty.
     """
 
     name: str = ""
@@ -73,6 +75,7 @@ class FlowStats(Mapping[str, NodeStats]):
     unread_bound: int = 0
     pool: Mapping[str, int] = field(default_factory=dict)
     admission: Mapping[str, float] = field(default_factory=dict)
+    answered: Mapping[str, float] = field(default_factory=dict)
 
     def __getitem__(self, node: str) -> NodeStats:
         return self.nodes[node]
@@ -99,6 +102,7 @@ class FlowStats(Mapping[str, NodeStats]):
             self.unread_bound + other.unread_bound,
             Counter(self.pool) + Counter(other.pool),
             _add_up(self.admission, other.admission),
+            _add_up(self.answered, other.answered),
         )
 
     @property

@@ -59,18 +59,16 @@ class ModelSnapshot:
     def of(cls, model: "ServedModel") -> Self:
         """Returns a snapshot of a running model. Call this from any thread."""
         counted = {name: getattr(model.figures, name) for name in _COUNTED}
+        answered = {"count": counted["outcomes"]["OK"], "seconds": counted["seconds"]}
         return cls(
             name=model.name,
             version=model.version,
             refused=dict(model.admission.refused),
             under_way=model.admission.under_way,
-            snapshot=replace(
-                Snapshot.of(
-                    model.flow.stats().without_words,
-                    model.flow.scheduler.plan,
-                    Outline.of(model.flow.graph),
-                ),
-                requests={"count": counted["outcomes"]["OK"], "seconds": counted["seconds"]},
+            snapshot=Snapshot.of(
+                replace(model.flow.stats().without_words, answered=answered),
+                model.flow.scheduler.plan,
+                Outline.of(model.flow.graph),
             ),
             **counted
             | {

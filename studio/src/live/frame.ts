@@ -66,6 +66,7 @@ export interface Verdict {
   node: string;
   level: "good" | "finding" | "idle";
   change: string;
+  runner_up: string;
 }
 
 export interface Frame {
@@ -76,6 +77,7 @@ export interface Frame {
   in_flight: number;
   outcomes: Record<string, number>;
   latency: Marks | null;
+  request: number | null;
   verdict: Verdict;
   nodes: NodeFrame[];
   troubles: Trouble[];

@@ -21,14 +21,16 @@ export function Header(props: { state: State }) {
             {frame.verdict.text}
             {frame.verdict.change && <code>{frame.verdict.change}</code>}
           </p>
+          {frame.verdict.runner_up && <p class="runner-up">perhaps: {frame.verdict.runner_up}</p>}
           <dl class="figures">
             <Figure name={frame.unit} value={rateOf(frame.rate)} id="rate">
               <Sparkline values={history} />
             </Figure>
             <Figure name="in flight" value={String(frame.in_flight)} id="in-flight" />
+            {frame.request !== null && <Figure name="request, mean" value={timeOf(frame.request)} id="request" />}
             {frame.latency &&
               (["p50", "p95", "p99"] as const).map((name) => (
-                <Figure name={name} value={timeOf(frame.latency![name])} id={name} />
+                <Figure name={frame.request === null ? name : `graph ${name}`} value={timeOf(frame.latency![name])} id={name} />
               ))}
             {Object.entries(frame.outcomes).map(([name, count]) => (
               <Figure name={name} value={count.toLocaleString("en")} id={`outcome-${name}`} />

@@ -1,0 +1,118 @@
+"""The doctor's sentence about a flow that a page shows, and its change over time.
+
+The figures of ten seconds vary, and so does the doctor's opinion. A page that changes its sentence
+each second helps nobody. A sentence is therefore kept until another one has been right for ten
+seconds without a break. The other one is shown beside it meanwhile.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from modelflow.insight.doctor import Case, diagnose
+from modelflow.profile.snapshot import Snapshot
+
+VERDICT_SECONDS = 10.0
+"""The seconds that a verdict covers. Older snapshots are not needed."""
+
+# The doctor needs snapshots of at least so many seconds.
+_LEAST_SECONDS = 1.5
+# The seconds for which another verdict must be right before it is shown.
+_HELD_SECONDS = 10.0
+# A node without rows is inside a call if calls take at least this share of one thread's time.
+_STUCK = 0.95
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A sentence about a flow.
+
+    Attributes:
+        text: The sentence.
+        node: The node that it is about, or ``""``.
+        level: ``finding`` for a problem, ``good`` if nothing is wrong, else ``idle``.
+        change: The change to make, as for ``--set``; or ``""``.
+        cause: The cause of a finding. Verdicts with the same level, cause and node are the same
+            opinion, although their figures differ.
+        runner_up: Another opinion that may follow, or the second cause of the doctor; or ``""``.
+    """
+
+    text: str
+    node: str = ""
+    level: str = "idle"
+    change: str = ""
+    cause: str = ""
+    runner_up: str = ""
+
+    def document(self) -> dict[str, Any]:
+        """Returns the verdict as a dict of JSON values."""
+        return asdict(self)
+
+    def equals(self, other: "Verdict") -> bool:
+        """Returns whether both are the same opinion."""
+        is_finding = self.level == "finding"
+        node = self.node == other.node or not is_finding
+        return self.level == other.level and self.cause == other.cause and node
+
+
+LOOKING = Verdict("looking")
+"""The verdict before there are enough snapshots."""
+
+
+def verdict_of(moments: Sequence[Snapshot]) -> Verdict:
+    """Returns the doctor's opinion of the last seconds.
+
+    Args:
+        moments: The snapshots of the last seconds, the newest last; at least one.
+    """
+    first, last = moments[0], moments[-1]
+    if last.stats.time - first.stats.time < _LEAST_SECONDS:
+        return LOOKING
+    case = Case.between(first, last)
+    nodes = case.interval.nodes
+    found = diagnose(case)
+    if found.findings:
+        finding = found.findings[0]
+        change = " ".join(f"--set {key}={value}" for key, value in finding.change.items())
+        text = f"{finding.node}: {finding.cause}: {finding.sentence}"
+        cause = str(finding.cause)
+        return Verdict(text, finding.node, "finding", change, cause, finding.second)
+    if found.is_idle:
+        stuck = next((node.node for node in nodes if node.busy >= _STUCK / node.threads), None)
+        if stuck is not None:
+            text = f"{stuck} is in the middle of a call, and nothing else moves"
+            return Verdict(text, stuck, cause="stuck")
+        return Verdict("idle: nothing has come in for the last seconds")
+    return Verdict(found.sentence, found.busiest, "good")
+
+
+class SteadyVerdict:
+    """The shown verdict, which changes only after another one has been right for ten seconds."""
+
+    def __init__(self) -> None:
+        """Begins without a verdict."""
+        self._shown = LOOKING
+        self._other = LOOKING
+        self._since = 0.0
+
+    def follow(self, moments: Sequence[Snapshot]) -> Verdict:
+        """Returns the verdict to show after new snapshots; see `verdict_of`."""
+        return self.take(verdict_of(moments), moments[-1].stats.time)
+
+    def take(self, found: Verdict, time: float) -> Verdict:
+        """Returns the verdict to show.
+
+        Args:
+            found: The present opinion.
+            time: The time of the last snapshot, in seconds.
+        """
+        if self._shown == LOOKING or found == LOOKING or found.equals(self._shown):
+            self._shown, self._other = found, found
+            return found
+        if not found.equals(self._other):
+            self._since = time
+        self._other = found
+        if time - self._since >= _HELD_SECONDS:
+            self._shown = found
+            return found
+        return replace(self._shown, runner_up=found.text)
