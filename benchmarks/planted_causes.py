@@ -191,9 +191,10 @@ def slow_reader(place: int, rng: random.Random) -> Planted:
 def queue_bounds(place: int, rng: random.Random) -> Planted:
     node = NODES[place]
     units = chain(place, guarded(node, threading.Lock(), rng.uniform(5e-3, 8e-3), 1e-4))
-    settings = f"threads=1, batch_size=16, queue_size={rng.choice((2, 4))}"
+    settings = {NODES[0]: "threads=1, batch_size=1"}  # a batch enters a queue as a whole
+    settings[node] = f"threads=1, batch_size=16, queue_size={rng.choice((2, 4))}"
     cure = {f"{node}.queue_size": 32}
-    return Planted({(node, "queue bounds the batch")}, units, {node: settings}, cure)
+    return Planted({(node, "queue bounds the batch")}, units, settings, cure)
 
 
 def bursty(name: str, rows: int, seconds: float) -> Callable[..., Any]:

@@ -47,6 +47,6 @@ def test_a_short_queue_between_nodes_that_wait_for_each_other():
     bursts = node("a", busy=0.6, blocked=0.3, feeds="b")
     found = first(bursts, node("b", busy=0.6, starved=0.4, capacity=2))
     assert (found.node, found.cause) == ("b", Cause.SMALL_QUEUE)
-    assert found.change == {"b.queue_size": 16}
+    assert found.change == {"b.queue_size": 32}
     even = node("a", busy=0.6, blocked=0.0, feeds="b")
     assert first(even, node("b", busy=0.6, starved=0.4, capacity=2)).cause == Cause.SLOW_INPUT

@@ -17,6 +17,8 @@ _LEAST_CALLS = 20
 _SLOW = 5.0
 # Shares of the time in which the node before waits for room, and the node for rows.
 _BLOCKED, _STARVED = 0.05, 0.1
+# The rows of a queue if the graph says nothing.
+_USUAL = 32
 
 
 def front_end(case: Case) -> Finding | None:
@@ -128,7 +130,7 @@ def small_queue(case: Case) -> Finding | None:
             f"{before.name} waits for room {before.first.blocked:.0%} of the time",
             f"{node.node} waits for rows {node.starved:.0%} of the time",
         ),
-        change={f"{behind.name}.queue_size": max(8 * node.capacity, 4 * node.batch_size)},
+        change={f"{behind.name}.queue_size": max(_USUAL, 8 * node.capacity)},
     )
 
 

@@ -24,7 +24,9 @@ WORTH = 0.1
 """The least gain of a change that counts."""
 
 # Seconds until queues and threads have adapted, of a measurement, and of the longest measurement.
-_SETTLING, _SECONDS, _MOST_SECONDS = 0.3, 0.8, 2.5
+_SETTLING, _SECONDS, _MOST_SECONDS = 0.3, 1.0, 3.0
+# Bursts and slow calls are seldom, and need a longer measurement.
+_SELDOM_SECONDS, _SELDOM = 2.0, (Cause.STRAGGLERS, Cause.SMALL_QUEUE)
 # A measurement goes on until the node had this many calls.
 _LEAST_CALLS = 16
 # A gain below this share is measured twice, and the smaller one counts.
@@ -92,6 +94,7 @@ class Laboratory:
         self.notes: list[str] = []
         self.is_over = False
         self._lock_waits = [0.0]
+        self._seconds = _SECONDS
 
     def try_steps(self, cause: Cause, steps: Sequence[Mapping[str, Any]]) -> Experiment | None:
         """Tries a change, and stronger ones while they gain.
@@ -104,6 +107,7 @@ class Laboratory:
             The experiment with the least change that has nearly the best rate. None if nothing
             could be measured.
         """
+        self._seconds = _SELDOM_SECONDS if cause in _SELDOM else _SECONDS
         first = 0.0 if not steps or self.is_over else self._rate()
         if not first:
             return None
@@ -160,7 +164,7 @@ class Laboratory:
         before = after = self._flow.stats()
         with Undisturbed(LockProbe()) as probe:
             while after.time - before.time < _MOST_SECONDS:
-                if self._pause(_SECONDS):
+                if self._pause(self._seconds):
                     return 0.0
                 after = self._flow.stats()
                 if after[self._node].batches - before[self._node].batches >= _LEAST_CALLS:
