@@ -57,6 +57,7 @@ def seen(monkeypatch):
         return diagnose(recorded)
 
     monkeypatch.setattr("modelflow.insight.doctor.diagnose", judge)
+    monkeypatch.setattr("modelflow.insight.doctor.examination.diagnose", judge)
     return cases
 
 
@@ -67,13 +68,18 @@ def doctor(*arguments):
 
 
 def test_it_names_the_node_the_evidence_and_the_change_and_tries_that(slow, seen, capsys):
-    code = doctor("slow.toml", "--input", "photos", "--seconds", "0.2", "--confirm")
+    code = doctor(
+        "slow.toml", "--input", "photos", "--seconds", "0.2", "--no-experiments", "--confirm"
+    )
     said = capsys.readouterr()
     assert code == 3, said.err
     first, *rest = said.out.splitlines()
     assert first.startswith("sleep: capacity: its threads are always at work")
     assert any(line.startswith("  because  busy ") for line in rest)
-    assert "  change   --set sleep.threads=4   +300% predicted" in rest
+    assert "  change   --set sleep.threads=4" in rest
+    assert "  sure     low confidence" in rest
+    assert any(line.startswith("  perhaps  one at a time") for line in rest)
+    assert any(line.startswith("+") and "threads=4" in line for line in rest)  # the patch
     (tried,) = [line for line in rest if line.startswith("  tried ")]
     assert " rows/s as it is, " in tried
     assert "seen for 0." in said.err
@@ -81,7 +87,7 @@ def test_it_names_the_node_the_evidence_and_the_change_and_tries_that(slow, seen
 
 
 def test_a_change_can_be_given_back_to_it_as_it_stands(slow, seen, capsys):
-    arguments = ("slow.toml", "--input", "photos", "--seconds", "0.2", "--json")
+    arguments = ("slow.toml", "--input", "photos", "--seconds", "0.2", "--no-experiments", "--json")
     assert doctor(*arguments) == 3
     change = json.loads(capsys.readouterr().out)["findings"][0]["change"]
     again = [f"{node}={value}" for node, value in change.items()]
@@ -97,7 +103,19 @@ def test_a_profile_is_looked_at_without_the_graph(modelflow_here, slow):
 
 def test_what_profile_writes_is_read(slow, seen):
     with pytest.raises(SystemExit, match="0"):
-        main(["profile", "slow.toml", "--input", "photos", "--seconds", "0.2", "--json", "p.json"])
+        main(
+            [
+                "profile",
+                "slow.toml",
+                "--input",
+                "photos",
+                "--seconds",
+                "0.2",
+                "--no-experiments",
+                "--json",
+                "p.json",
+            ]
+        )
     assert doctor("p.json") == 3
     assert [node.node for node in seen[0].interval.nodes] == ["sleep"]
 

@@ -11,11 +11,13 @@ import click
 
 from modelflow.cli.insight.drive import Drive, check_repeatable, stop_flow
 from modelflow.cli.insight.fetch import address_of, ask, is_address, read_profile
+from modelflow.cli.insight.patch import patch_of
 from modelflow.cli.options.graph_choice import GraphChoice
 from modelflow.cli.options.graph_options import graph_options
 from modelflow.cli.options.parameters import FiniteRange, declare_input
-from modelflow.cli.terminal.messages import tell
+from modelflow.cli.terminal.messages import say, tell
 from modelflow.cli.terminal.progress import progress
+from modelflow.config.override import IN_FLIGHT
 from modelflow.errors import ConfigError
 from modelflow.job.inputs import feeds_of
 from modelflow.signals import ExitCode, termination
@@ -96,6 +98,8 @@ def doctor(
         found, case = examine({}, has_experiments=experiments)
         if not is_json:
             _show(found, case)
+            for finding in found.findings[:1]:
+                _show_patch(finding, graph)
         if confirm and found.findings and found.findings[0].change and not asked.is_set():
             told = f"trying the change: runs without and with it, twice each, {seconds:g} s a run"
             click.echo(told, err=True)
@@ -196,29 +200,41 @@ def _show(found: "Diagnosis", case: "Case") -> None:
     for place, finding in enumerate(found.findings):
         _show_finding(finding, is_first=place == 0)
     if not found.findings:
-        click.echo(found.sentence)
+        say(found.sentence)
     whole = case.interval.request_seconds
     request = "" if whole is None else f"; a request takes {whole * 1e3:.3g} ms"
     seen = f"seen for {case.interval.seconds:.1f} s at {case.rate:.1f} rows/s{request}"
     click.echo(seen, err=True)
+    for tried in found.experiments:
+        tell("note", f"tried {tried}")
     for note in found.notes:
         tell("note", note)
 
 
 def _show_finding(finding: "Finding", *, is_first: bool) -> None:
     head = "" if is_first else "also "
-    click.echo(f"{head}{finding.node}: {finding.cause}: {finding.sentence}")
-    click.echo(f"  sure     {finding.confidence}")
+    say(f"{head}{finding.node}: {finding.cause}: {finding.sentence}")
     for one in finding.evidence:
-        click.echo(f"  because  {one}")
+        _say("because", one)
     if finding.change:
         sets = " ".join(f"--set {key}={value}" for key, value in finding.change.items())
         how = "measured" if finding.is_measured else "predicted"
         gain = "" if finding.gain is None else f"   {finding.gain:+.0%} {how}"
-        click.echo(f"  change   {sets}{gain}")
+        _say("change", f"{sets}{gain}")
     if finding.advice:
-        click.echo(f"  {'or' if finding.change else 'advice':<8} {finding.advice}")
+        _say("or" if finding.change else "advice", finding.advice)
     if finding.then:
-        click.echo(f"  then     {finding.then}")
+        _say("then", finding.then)
+    _say("sure", f"{finding.confidence} confidence")
     if finding.second:
-        click.echo(f"  perhaps  {finding.second}")
+        _say("perhaps", finding.second)
+
+
+def _say(name: str, text: str) -> None:
+    say(f"  {name:<8} {text}")
+
+
+def _show_patch(finding: "Finding", graph: GraphChoice) -> None:
+    """Shows the first change as a patch of the graph file, if the file can have it."""
+    if finding.change and IN_FLIGHT not in finding.change and graph.path.is_file():
+        click.echo(patch_of(graph.path, finding.change)[1], nl=False)

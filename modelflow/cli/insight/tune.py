@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from modelflow.cli.insight.load_inputs import rows_of
+from modelflow.cli.insight.patch import patch_of
 from modelflow.cli.insight.tune_run import StoppedError, TuneRun, values_of
 from modelflow.cli.options.graph_choice import GraphChoice
 from modelflow.cli.options.graph_options import graph_options
@@ -176,16 +177,11 @@ def _tell_change(
     is_written: bool,
 ) -> None:
     """Shows the change of the file, and writes the file if ``is_written``."""
-    from modelflow.config.edit.graph_text import GraphText, diff
-    from modelflow.config.read import form_of
     from modelflow.insight.tune.report import html_of
 
     before = path.read_bytes().decode()
-    after, patch = before, ""
-    if changes:
-        after = GraphText.read(before, form_of(path), str(path)).override(changes).text
-        patch = diff(before, after, str(path))
-        click.echo(patch, nl=False)
+    after, patch = patch_of(path, changes)
+    click.echo(patch, nl=False)
     if html is not None:
         page = html_of(report, f"modelflow tune {path}", patch)
         write_output("--html", html, page.encode())

@@ -18,7 +18,7 @@ from modelflow.config.flow_config import (
     format_position,
     read_port,
 )
-from modelflow.config.override import CallerText, apply_overrides
+from modelflow.config.override import IN_FLIGHT, CallerText, apply_overrides
 from modelflow.config.variables import escape
 from modelflow.errors import ConfigError, Finding, Location, did_you_mean
 
@@ -150,6 +150,11 @@ class GraphText:
         Raises:
             ConfigError: A node is unknown, or a value cannot be written here.
         """
+        if IN_FLIGHT in overrides:
+            raise ConfigError(
+                f"{self.file}: {IN_FLIGHT} belongs to the section [flow] of the file; write "
+                f"{IN_FLIGHT} = {overrides[IN_FLIGHT]} there"
+            )
         written = (NodeConfig(name, given) for name, given in self.nodes.items())
         wanted = apply_overrides(FlowConfig(tuple(written), ()), overrides, self.file)
         edited = self

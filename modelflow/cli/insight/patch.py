@@ -1,0 +1,25 @@
+"""The change of a graph file that the tuner and the doctor propose, as a patch."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+
+def patch_of(path: Path, changes: Mapping[str, Any]) -> tuple[str, str]:
+    """Returns the changed text of a graph file, and the difference as a patch.
+
+    Args:
+        path: The graph file.
+        changes: ``{"node.key": value}``, as for ``--set``.
+
+    Raises:
+        ConfigError: A value cannot be written into the file.
+    """
+    from modelflow.config.edit.graph_text import GraphText, diff
+    from modelflow.config.read import form_of
+
+    before = path.read_bytes().decode()
+    if not changes:
+        return before, ""
+    after = GraphText.read(before, form_of(path), str(path)).override(changes).text
+    return after, diff(before, after, str(path))
