@@ -69,6 +69,7 @@ class Planted:
         graph: The text, if it is not the chain.
         flow: Attributes of the graph.
         bound: Changes of the graph that belong to the plant.
+        seconds: How long a rate is measured.
         is_driven: Whether the user sends as fast as the flow accepts.
     """
 
@@ -81,6 +82,7 @@ class Planted:
     graph: str = ""
     flow: str = "fuse=off"
     bound: Mapping[str, Any] = field(default_factory=dict)
+    seconds: float = 1.0
     is_driven: bool = True
 
 
@@ -286,6 +288,7 @@ def stragglers(place: int, rng: random.Random) -> Planted:
         chain(place, rowwise(node, uneven)),
         {node: "threads=4, batch_size=1, queue_size=4"},
         {f"{node}.queue_size": 64},
+        seconds=4.0,
     )
 
 
@@ -1183,14 +1186,14 @@ def rate_of(flow: modelflow.Flow, seconds: float) -> float:
     return (after[last].buffers - before[last].buffers) / (after.time - before.time)
 
 
-def gain_of(planted: Planted, changes: Mapping[str, Any], seconds: float) -> float | None:
+def gain_of(planted: Planted, changes: Mapping[str, Any]) -> float | None:
     """Returns the gain of changes, as it is and changed in turns."""
     if not changes:
         return None
     rates: tuple[list[float], list[float]] = ([], [])
     for is_changed in (0, 1, 0, 1):
         with running(planted, changes if is_changed else {}) as flow:
-            rates[is_changed].append(rate_of(flow, seconds))
+            rates[is_changed].append(rate_of(flow, planted.seconds))
     before, after = map(max, rates)
     return after / before - 1.0 if before else None
 
@@ -1209,13 +1212,11 @@ def examine(planted: Planted | Served, seconds: float) -> Verdict:
         is_right = named in planted.expected
         changes = {} if finding is None else finding.change
         try:
-            gained = gain_of(planted, changes, seconds / 2)
+            gained = gain_of(planted, changes)
         except ConfigError as error:
             print(f"    the change is refused: {error}")
             gained = -1.0
-        cured = (
-            gain_of(planted, planted.cure, seconds / 2) if is_right and gained is not None else None
-        )
+        cured = gain_of(planted, planted.cure) if is_right and gained is not None else None
     return Verdict(named, None if finding is None else finding.gain, gained, cured, found)
 
 
