@@ -147,14 +147,14 @@ def count_up(rounds: int) -> None:
 
 @modelflow.flowunit
 def python_loop(value: Any) -> Any:
-    """Computes in Python; other processes can import it."""
+    """Computes in Python. Other processes can import this unit."""
     count_up(20_000)
     return value
 
 
 @modelflow.flowunit
 def cheap(value: Any) -> Any:
-    """Does next to nothing with a large row; other processes can import it."""
+    """Does next to nothing with a large row. Other processes can import this unit."""
     return value[:1]
 
 
@@ -355,7 +355,7 @@ def behind_file_source(place: int, rng: random.Random) -> Planted:
 
 
 def branch(place: int, rng: random.Random) -> Planted:
-    """A condition whose branches differ, one of them with a slow node."""
+    """A condition with a slow node in a branch."""
     seconds, slow = rng.uniform(4e-3, 6e-3), ("left", "right")[place]
 
     def choose(value: Any) -> str:
@@ -497,7 +497,7 @@ def stream_unit(node: str, own: type[FlowUnit]) -> Any:
 
 
 def disk(place: int, rng: random.Random) -> Planted:
-    """Writes each row to the disk, one after the other."""
+    """Writes the rows to the disk one after the other."""
     node, lock = NODES[place], threading.Lock()
     file = tempfile.TemporaryFile()  # noqa: SIM115 - the unit writes as long as the flow runs
     data = rng.randbytes(1 << 20)
@@ -869,7 +869,7 @@ def computing_half(place: int, rng: random.Random) -> Planted:
 
 @dataclass
 class Served:
-    """A server, the load on it, and the right answers.
+    """A server, its load, and the right answers.
 
     Attributes:
         expected: As in `Planted`.
@@ -888,7 +888,7 @@ def server_front_end(place: int, rng: random.Random) -> Served:
 
 
 def server_node(place: int, rng: random.Random) -> Served:
-    """A node that waits, for more requests than it can answer."""
+    """A node that waits, with more requests than one thread can answer."""
     return Served({("slow", "capacity")}, rng.uniform(0.01, 0.02), ("--clients", "16"))
 
 
@@ -902,7 +902,7 @@ def server_half_load(place: int, rng: random.Random) -> Served:
 
 
 def examine_server(served: Served, seconds: float) -> "Verdict":
-    """Starts a server and its clients, and has it observed from outside."""
+    """Starts a server and its clients, and observes the server from outside."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         rest = f"time.sleep({served.seconds})" if served.seconds else "pass"
         unit = "import time\nimport modelflow\n\n\n@modelflow.flowunit\n"
@@ -945,7 +945,7 @@ def examine_server(served: Served, seconds: float) -> "Verdict":
 
 
 def asked(address: str) -> Snapshot:
-    """Returns the snapshot of a server, once it answers."""
+    """Returns the snapshot of a server, after its start."""
     end = time.monotonic() + 30
     while True:
         try:
@@ -1119,7 +1119,7 @@ class Verdict:
     diagnosis: Diagnosis
 
     def judge(self, planted: Planted | Served, *, is_beside: bool) -> str:  # noqa: PLR0911
-        """Returns ``right``, or the reason why it is not."""
+        """Returns ``right``, or the mistake."""
         if is_beside and self.found is not None and self.found[1] == FOREIGN:
             return "right"
         if not planted.expected:
@@ -1187,7 +1187,7 @@ def rate_of(flow: modelflow.Flow, seconds: float) -> float:
 
 
 def gain_of(planted: Planted, changes: Mapping[str, Any]) -> float | None:
-    """Returns the gain of changes, as it is and changed in turns."""
+    """Returns the gain of changes, measured without and with the changes in turns."""
     if not changes:
         return None
     rates: tuple[list[float], list[float]] = ([], [])
@@ -1199,7 +1199,7 @@ def gain_of(planted: Planted, changes: Mapping[str, Any]) -> float | None:
 
 
 def examine(planted: Planted | Served, seconds: float) -> Verdict:
-    """Runs the graph, has it examined, and measures the change and the cure."""
+    """Runs and examines the graph, and measures the change and the cure."""
     if isinstance(planted, Served):
         return examine_server(planted, seconds)
     with ExitStack() as stack:

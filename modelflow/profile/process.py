@@ -29,7 +29,7 @@ def process_figures() -> dict[str, float]:
         ``machine_busy_seconds``: the time of all processors of the machine, used by any process.
         Inside a container it covers the whole machine, too. ``collection_seconds``: the time of
         Python's garbage collections since the first call of this function. ``front_end_seconds``:
-        the time of the threads that speak HTTP, and ``front_ends``, their number; only in servers.
+        the time of a server's HTTP threads. ``front_ends``: the number of these threads.
     """
     if _COLLECTIONS.note not in gc.callbacks:
         gc.callbacks.append(_COLLECTIONS.note)

@@ -56,7 +56,7 @@ class Verdict:
 
 
 LOOKING = Verdict("looking")
-"""The verdict before there are enough snapshots."""
+"""The verdict before the doctor has enough snapshots."""
 
 
 def verdict_of(moments: Sequence[Snapshot]) -> Verdict:
@@ -87,7 +87,7 @@ def verdict_of(moments: Sequence[Snapshot]) -> Verdict:
 
 
 class SteadyVerdict:
-    """The shown verdict, which changes only after another one has been right for ten seconds."""
+    """The shown verdict, which changes only after ten seconds of another opinion."""
 
     def __init__(self) -> None:
         """Begins without a verdict."""

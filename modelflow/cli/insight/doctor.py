@@ -147,7 +147,7 @@ def _examine(
     *,
     has_experiments: bool,
 ) -> "tuple[Diagnosis, Case]":
-    """Runs the graph with some changes under load, and examines it."""
+    """Runs the graph with some changes under load, and examines the flow."""
     from modelflow.flow import Flow
     from modelflow.insight.doctor.examination import Examination
     from modelflow.profile.snapshot import Snapshot
@@ -235,6 +235,6 @@ def _say(name: str, text: str) -> None:
 
 
 def _show_patch(finding: "Finding", graph: GraphChoice) -> None:
-    """Shows the first change as a patch of the graph file, if the file can have it."""
+    """Shows the change of a finding as a patch of the graph file, if that is possible."""
     if finding.change and IN_FLIGHT not in finding.change and graph.path.is_file():
         click.echo(patch_of(graph.path, finding.change)[1], nl=False)

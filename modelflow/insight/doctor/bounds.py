@@ -1,8 +1,8 @@
 """The rules for bounds outside a node's threads; pure functions, in the order of their use.
 
-Rows may wait although no node is at full load: at the limit of rows in flight, before a loop, at a
-short queue, behind a slow row, or in the front end of a server. Each rule returns a `Finding` or
-None.
+Rows may wait although no node is at full load. They wait at the limit of rows in flight, before a
+loop, or at a short queue. In a server, they may wait for the HTTP thread. Each rule returns a
+`Finding` or None.
 """
 
 from modelflow.insight.doctor.case import Case, StageCase
@@ -62,7 +62,7 @@ def rows_in_flight(case: Case) -> Finding | None:
 
 
 def loop_bound(case: Case) -> Finding | None:
-    """Finds a loop that holds as many rows as it may."""
+    """Finds a loop that is full."""
     stage = case.limiting
     if stage is None or stage.load >= _ENOUGH:
         return None

@@ -222,7 +222,7 @@ class Case:
 
     @property
     def is_held_back(self) -> bool:
-        """Whether someone would bring more rows, if the flow took them.
+        """Whether sources or senders would bring more rows, if the flow took more.
 
         Sources and senders that never wait are the limit themselves: the flow keeps up with them.
         Without sources, rows that wait longer than a call lasts show the same.

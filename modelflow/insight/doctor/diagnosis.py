@@ -11,7 +11,7 @@ from modelflow.insight.doctor.finding import Cause, Confidence, Finding
 from modelflow.insight.doctor.limits import LIMITS, foreign_load, processors, slow_input
 
 AT_WORK = 0.75
-"""The load of a stage above which it may be the limit of the flow."""
+"""The load above which a stage may be the limit of the flow."""
 
 # A stage that starves for a smaller share of the time has enough input.
 _NEVER = 0.05
@@ -88,7 +88,7 @@ def diagnose(case: Case) -> Diagnosis:
 
 
 def find_limit(case: Case) -> Finding | None:
-    """Returns the limit of a flow's rate, or None if it keeps up or the limit is unknown."""
+    """Returns the limit of a flow's rate; None if the flow keeps up, or for an unknown limit."""
     stage = case.limiting
     if not case.is_held_back:
         return slow_input(case)

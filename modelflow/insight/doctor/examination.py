@@ -1,4 +1,4 @@
-"""The examination of a running flow: it is observed, then experiments separate the causes.
+"""The examination of a running flow: an observation, then experiments that separate the causes.
 
 An observation shows where rows wait, and seldom why. For the node with the greatest load, larger
 batches and more threads are tried. For bounds outside of nodes, the bound is tried. The cause is
@@ -190,7 +190,7 @@ class Examination:
             yield Cause.CAPACITY, list(self._more_threads(case, stage))
 
     def _more_threads(self, case: Case, stage: StageCase) -> Iterator[dict[str, Any]]:
-        """Yields steps with more threads for the stage and for those with the same load."""
+        """Yields steps with more threads for the stage and for stages with the same load."""
         stages = [
             one
             for one in case.equals(stage, 0.1)

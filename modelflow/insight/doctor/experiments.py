@@ -70,7 +70,7 @@ class Experiment:
 
 
 class Laboratory:
-    """Tries changes of a running flow under load, one after the other."""
+    """Tries changes of a running flow under load."""
 
     def __init__(
         self,
@@ -148,7 +148,7 @@ class Laboratory:
         before: list[float],
         after: list[float],
     ) -> None:
-        """Measures a change once more, and the rate without it."""
+        """Measures a change once more, and the unchanged rate again."""
         try:
             self._flow.reconfigure(step)
             after.append(self._rate())

@@ -193,7 +193,7 @@ def _is_at_work(case: Case) -> bool:
 
 
 FAULTS = (errors, unread_results, batch_timeouts)
-"""The rules for faults that matter whatever the load is, in the order of their use."""
+"""The rules for faults that matter under any load, in the order of their use."""
 
 WASTES = (transfers, collections, padding, uneven_shapes, copies)
 """The rules for time that a busy node wastes, in the order of their use."""

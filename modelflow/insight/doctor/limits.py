@@ -43,7 +43,7 @@ def _python_finding(
     case: Case, worst: StageCase, late: float, *, is_mobile: bool = True
 ) -> Finding:
     node, threads = worst.first, max(worst.threads, min(2 * worst.threads, case.processors))
-    # At most one processor for each process; 0.6: the transfer there and back costs time.
+    # At most one processor for each process. The transfer there and back costs time (0.6).
     most = min(float(threads), case.processors - (case.foreign or 0.0)) / max(0.5, worst.cores)
     changes: dict[str, Any] = {f"{worst.name}.workers": "process"}
     if threads > worst.threads:
