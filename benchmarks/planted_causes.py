@@ -497,7 +497,7 @@ def stream_unit(node: str, own: type[FlowUnit]) -> Any:
 
 
 def disk(place: int, rng: random.Random) -> Planted:
-    """Writes the rows to the disk one after the other."""
+    """Writes the rows to the disk under a lock."""
     node, lock = NODES[place], threading.Lock()
     file = tempfile.TemporaryFile()  # noqa: SIM115 - the unit writes as long as the flow runs
     data = rng.randbytes(1 << 20)
