@@ -29,7 +29,8 @@ def process_figures() -> dict[str, float]:
         ``machine_busy_seconds``: the time of all processors of the machine, used by any process.
         Inside a container it covers the whole machine, too. ``collection_seconds``: the time of
         Python's garbage collections since the first call of this function. ``front_end_seconds``:
-        the time of a server's HTTP threads. ``front_ends``: the number of these threads.
+        the time of a server's HTTP threads. ``front_end_runnable_seconds``: their time of waiting
+        for a processor. ``front_ends``: the number of these threads.
     """
     if _COLLECTIONS.note not in gc.callbacks:
         gc.callbacks.append(_COLLECTIONS.note)
@@ -73,8 +74,12 @@ def _front_end() -> dict[str, float]:
     threads = [one for one in threading.enumerate() if one.name.startswith(FRONT_END)]
     if not threads:
         return {}
-    seconds = sum(_on_processor(one.native_id) for one in threads)
-    return {"front_end_seconds": seconds, "front_ends": float(len(threads))}
+    times = [_schedule(one.native_id) for one in threads]
+    return {
+        "front_end_seconds": sum(ran for ran, _ in times),
+        "front_end_runnable_seconds": sum(waited for _, waited in times),
+        "front_ends": float(len(threads)),
+    }
 
 
 def _children() -> float:
@@ -91,11 +96,12 @@ def _children() -> float:
     return found
 
 
-def _on_processor(thread: object) -> float:
+def _schedule(thread: object) -> tuple[float, float]:
+    """Returns the seconds of a thread on a processor, and waiting for a processor."""
     with contextlib.suppress(OSError):  # another system, or the thread has just ended
-        text = Path(f"/proc/self/task/{thread}/schedstat").read_text(encoding="ascii")
-        return int(text.split()[0]) / 1e9
-    return 0.0
+        ran, waited, _ = Path(f"/proc/self/task/{thread}/schedstat").read_text().split()
+        return int(ran) / 1e9, int(waited) / 1e9
+    return 0.0, 0.0
 
 
 def _native() -> float:
@@ -104,7 +110,7 @@ def _native() -> float:
     found = 0.0
     for name in os.listdir("/proc/self/task") if os.path.isdir("/proc/self/task") else ():
         if int(name) not in known:
-            found += _on_processor(name)
+            found += _schedule(name)[0]
     return found
 
 

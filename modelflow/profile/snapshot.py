@@ -64,7 +64,7 @@ VERSION = 1
 # the moment.
 _USED = (
     *("processor_seconds", "children_seconds", "native_seconds", "collection_seconds"),
-    "front_end_seconds",
+    *("front_end_seconds", "front_end_runnable_seconds"),
 )
 _NOW = ("resident_bytes", "front_ends")
 

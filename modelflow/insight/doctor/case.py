@@ -154,6 +154,7 @@ class Case:
         foreign: Number of processors that other processes used on average; None if unknown.
         collecting: The share of the time in Python's garbage collections.
         front_end: Of a server: the share of the time for which its HTTP thread used a processor.
+        front_end_runnable: The share of the time for which this thread waited for a processor.
         full: The share of the time for which ``max_in_flight`` rows were inside the graph.
         max_in_flight: This limit; 0 without one.
         lock_wait: Seconds for which a thread waits for the interpreter lock; None if not measured.
@@ -169,6 +170,7 @@ class Case:
     foreign: float | None = None
     collecting: float = 0.0
     front_end: float | None = None
+    front_end_runnable: float = 0.0
     full: float = 0.0
     max_in_flight: int = 0
     lock_wait: float | None = None
@@ -197,7 +199,8 @@ class Case:
         if used is not None:
             used += max(0.0, rate("children_seconds") or 0.0)
         foreign = None if used is None or machine is None else max(0.0, machine - used)
-        front, admission = rate("front_end_seconds"), second.stats.admission
+        admission, front = second.stats.admission, rate("front_end_seconds")
+        threads = max(1.0, second.process.get("front_ends", 1.0))
         earlier = {} if first is None else first.stats.admission
         full = _rate("full", {"full": 0.0, **earlier}, admission, interval.seconds)
         return cls(
@@ -207,7 +210,8 @@ class Case:
             cores=used,
             foreign=foreign,
             collecting=rate("collection_seconds") or 0.0,
-            front_end=None if front is None else front / max(1.0, second.process["front_ends"]),
+            front_end=None if front is None else front / threads,
+            front_end_runnable=(rate("front_end_runnable_seconds") or 0.0) / threads,
             full=full or 0.0,
             max_in_flight=int(admission.get("bound", 0)),
             lock_wait=second.process.get("lock_wait_seconds"),
@@ -243,7 +247,8 @@ class Case:
     def is_front_end_busy(self) -> bool:
         """Whether a server's HTTP thread leaves the nodes too little time, or has none itself."""
         share = self.front_end or 0.0
-        return share >= _BUSY or (share >= _MOST_OF_ONE and (self.cores or 0.0) >= _BUSY)
+        is_most = share >= _MOST_OF_ONE and (self.cores or 0.0) >= _BUSY
+        return is_most or share + self.front_end_runnable >= _BUSY
 
     @property
     def used(self) -> float:
@@ -253,7 +258,8 @@ class Case:
     @property
     def without_processor(self) -> float:
         """The number of threads that could have run on average, and had no processor."""
-        return sum(one.first.runnable * one.busy * one.threads for one in self.stages)
+        in_calls = sum(one.first.runnable * one.busy * one.threads for one in self.stages)
+        return in_calls + self.front_end_runnable
 
     @property
     def rate(self) -> float:

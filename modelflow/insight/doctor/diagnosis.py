@@ -94,8 +94,9 @@ def find_limit(case: Case) -> Finding | None:
         return slow_input(case)
     own = _own_limit(case, stage)
     foreign = foreign_load(case, stage)
-    # A server's clients may run on its machine, and its HTTP thread is counted exactly.
-    if foreign is not None and (own is None or own.cause is not Cause.FRONT_END):
+    # A server's clients may run on its machine, and leave its HTTP thread a whole processor.
+    is_front = own is not None and own.cause is Cause.FRONT_END and case.front_end_runnable < 0.3
+    if foreign is not None and not is_front:
         told = "" if own is None else f"{own.cause} of {own.node}; look again on a quiet machine"
         return replace(foreign, second=told)
     if own is not None and (case.foreign or 0.0) >= _MUCH_FOREIGN * case.processors:
