@@ -68,3 +68,10 @@ def test_an_assignment_is_parted_at_the_first_equals_sign():
     for wrong in ("a.x", "=1"):
         with pytest.raises(ConfigError, match="expected KEY=VALUE"):
             parse_assignment(wrong)
+
+
+def test_the_bound_of_the_whole_graph_belongs_to_no_node():
+    changed = apply_overrides(CONFIG, {"max_in_flight": "8", "a.width": 5})
+    assert (changed.flow["max_in_flight"], attributes(changed, "a")["width"]) == (8, 5)
+    with pytest.raises(ConfigError, match="--set max_in_flight: got 0"):
+        apply_overrides(CONFIG, {"max_in_flight": 0})

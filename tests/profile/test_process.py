@@ -1,9 +1,12 @@
 """Tests of the statistics of the process and the machine."""
 
+import gc
+import subprocess
+import sys
 import threading
 import time
 
-from modelflow.profile.process import LockProbe, process_figures
+from modelflow.profile.process import FRONT_END, LockProbe, process_figures
 
 
 def test_what_the_process_uses_is_seen():
@@ -24,3 +27,34 @@ def test_the_probe_measures_while_its_block_runs_and_leaves_no_thread():
     assert probe.figures["lock_wait_seconds"] >= 0
     assert not [t for t in threading.enumerate() if t.name == "modelflow-profile/lock"]
     assert not LockProbe().figures
+
+
+def test_garbage_collections_are_timed_from_the_first_look_on():
+    before = process_figures()["collection_seconds"]
+    gc.collect()
+    assert process_figures()["collection_seconds"] > before
+
+
+def test_children_count_while_they_run_and_after_their_end():
+    before = process_figures()["children_seconds"]
+    work = "import time\nwhile time.process_time() < 0.2: pass\nprint('done', flush=True)\ninput()"
+    with subprocess.Popen(
+        [sys.executable, "-c", work], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        assert process_figures()["children_seconds"] - before >= 0.15
+        child.communicate(b"\n")
+    assert process_figures()["children_seconds"] - before >= 0.15
+
+
+def test_the_threads_that_serve_http_are_told_apart():
+    assert "front_ends" not in process_figures()
+    over = threading.Event()
+    thread = threading.Thread(target=over.wait, name=f"{FRONT_END}127.0.0.1:1")
+    thread.start()
+    try:
+        assert process_figures()["front_ends"] == 1.0
+    finally:
+        over.set()
+        thread.join()

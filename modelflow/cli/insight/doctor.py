@@ -219,7 +219,8 @@ def _show_finding(finding: "Finding", *, is_first: bool) -> None:
     if finding.change:
         sets = " ".join(f"--set {key}={value}" for key, value in finding.change.items())
         how = "measured" if finding.is_measured else "predicted"
-        gain = "" if finding.gain is None else f"   {finding.gain:+.0%} {how}"
+        least = "at least " if finding.is_least else ""
+        gain = "" if finding.gain is None else f"   {least}{finding.gain:+.0%} {how}"
         _say("change", f"{sets}{gain}")
     if finding.advice:
         _say("or" if finding.change else "advice", finding.advice)

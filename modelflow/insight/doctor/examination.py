@@ -255,6 +255,7 @@ def _measured(finding: Finding, done: Experiment) -> Finding:
         # Threads that take processors from each other do so more at one time than at another.
         gain=done.gain * (0.5 if done.cause is Cause.OVERSUBSCRIPTION else 1.0),
         is_measured=True,
+        is_least=done.is_last,
         confidence=Confidence.HIGH,
         evidence=(*finding.evidence, f"tried: {done}"),
         then="",

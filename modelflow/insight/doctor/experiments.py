@@ -44,6 +44,7 @@ class Experiment:
         change: The best of the tried changes.
         before: The measured rates without the change, in rows a second of the measured node.
         after: The measured rates with the change.
+        is_last: Whether it is the strongest of the changes, so that a stronger one may gain more.
         lock_wait: The longest median of the waits for the interpreter lock, in seconds, over the
             measurements with changes.
     """
@@ -53,6 +54,7 @@ class Experiment:
     before: Sequence[float]
     after: Sequence[float]
     lock_wait: float
+    is_last: bool = False
 
     @property
     def gain(self) -> float:
@@ -139,7 +141,8 @@ class Laboratory:
             self._repeat(steps[place], back, before, after)
         if self.is_over:
             return None
-        return Experiment(cause, steps[place], before, after, seen)
+        is_last = place > 0 and place == len(steps) - 1
+        return Experiment(cause, steps[place], before, after, seen, is_last)
 
     def _repeat(
         self,

@@ -83,6 +83,7 @@ class Finding:
             it is unknown, or if the change improves something other than the rate.
         then: The next limit of the rate after the change.
         is_measured: Whether an experiment has measured `gain`.
+        is_least: Whether a stronger change may gain more.
         confidence: The certainty of the cause.
         second: The next probable cause, and the experiment that would tell them apart; or ``""``.
     """
@@ -96,5 +97,6 @@ class Finding:
     gain: float | None = None
     then: str = ""
     is_measured: bool = False
+    is_least: bool = False
     confidence: Confidence = Confidence.MEDIUM
     second: str = ""

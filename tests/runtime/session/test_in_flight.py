@@ -62,3 +62,19 @@ def test_another_bound_holds_at_once_and_wakes_who_has_room_by_it():
     here.on_room(lambda: calls.append(1), never)
     here.go_by(2)
     assert (here.bound, here.is_full, calls) == (2, False, [1])
+
+
+def test_the_seconds_at_the_bound_are_counted_with_those_that_still_pass():
+    clock = FakeClock()
+    here = InFlight(2, clock)
+    here.add(2)
+    clock.advance(3.0)
+    assert here.full_seconds() == 3.0
+    here.remove(1)
+    clock.advance(5.0)
+    assert here.full_seconds() == 3.0
+    here.go_by(1)
+    clock.advance(0.5)
+    here.go_by(4)
+    clock.advance(7.0)
+    assert here.full_seconds() == 3.5
