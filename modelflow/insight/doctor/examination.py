@@ -47,6 +47,8 @@ _COUNTED = frozenset(
         Cause.SLOW_INPUT,
     }
 )
+# The faults with which a flow has another limit all the same.
+_FAULTS = frozenset({Cause.BATCH_TIMEOUT})
 # The factors by which batches, threads and bounds grow from step to step.
 _LARGER = 4
 _MOST_ROWS = 64
@@ -117,20 +119,20 @@ class Examination:
         tried: list[Experiment] = []
         finding = next(self._try_bounds(case, laboratory, tried), None)
         if finding is None and stage.load >= AT_WORK:
-            finding = self._try_stage(case, stage, laboratory, tried)
+            finding = self._try_stage(case, stage, seen, laboratory, tried)
         if laboratory.is_over:
             note = "the load ended before the experiments, so the cause is less certain"
             return replace(seen, notes=(*seen.notes, note))
         return replace(
             seen,
             findings=self._merge(seen, finding),
-            notes=(*seen.notes, *laboratory.notes),
+            notes=(*seen.notes, *dict.fromkeys(laboratory.notes)),
             experiments=tuple(map(str, tried)),
         )
 
     def _merge(self, seen: Diagnosis, finding: Finding | None) -> tuple[Finding, ...]:
         """Returns the faults of the observation, and the limit of the experiments."""
-        faults = [one for one in seen.findings if one.cause is Cause.BATCH_TIMEOUT]
+        faults = [one for one in seen.findings if one.cause in _FAULTS]
         if finding is None:
             return tuple(faults)
         return (*(one for one in faults if one.node != finding.node), finding)
@@ -155,19 +157,29 @@ class Examination:
     # -- a stage at work --------------------------------------------------------------------------
 
     def _try_stage(
-        self, case: Case, stage: StageCase, laboratory: Laboratory, tried: list[Experiment]
+        self,
+        case: Case,
+        stage: StageCase,
+        seen: Diagnosis,
+        laboratory: Laboratory,
+        tried: list[Experiment],
     ) -> Finding | None:
         plan = self.flow.scheduler.plan.stages[stage.name]
         alone = one_stream(case, stage)
         if alone is not None:
             return replace(alone, confidence=Confidence.HIGH)
+        is_whole = True
         for cause, steps in self._steps(case, stage, plan):
             done = laboratory.try_steps(cause, steps)
             if done is not None:
                 tried.append(done)
+            elif steps:
+                is_whole = False
         best = max((one for one in tried if one.is_gain), key=lambda one: one.gain, default=None)
         if best is not None:
             return _measured(self._of_gain(case, stage, best), best)
+        if not is_whole:  # the other changes may gain
+            return next((one for one in seen.findings if one.cause not in _FAULTS), None)
         waits = [one.lock_wait for one in tried if one.cause is Cause.CAPACITY]
         late = max([case.lock_wait or 0.0, *waits])
         return self._without_gain(replace(case, lock_wait=late), stage, plan)

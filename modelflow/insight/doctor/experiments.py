@@ -7,11 +7,12 @@ is again. More threads gain nothing, so its calls wait for something that serves
 All changes are those of `Flow.reconfigure`, and are taken back.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from modelflow.errors import FlowFailed, ModelflowError
+from modelflow.errors import FlowFailed, ModelflowError, StreamClosed
 from modelflow.insight.doctor.finding import Cause
 from modelflow.profile.process import LockProbe
 from modelflow.signals import Undisturbed
@@ -112,24 +113,22 @@ class Laboratory:
         self._seconds = _SELDOM_SECONDS if cause in _SELDOM else _SECONDS
         first = 0.0 if not steps or self.is_over else self._rate()
         if not first:
+            if steps and not self.is_over:
+                self.notes.append(f"no row passed {self._node}, so no change was tried")
             return None
         rates: list[float] = []
         self._lock_waits = [0.0]
-        back = self._inverse(steps[0])
+        back = self._inverse(key for step in steps for key in step)
         try:
             for step in steps:
                 self._told(", ".join(f"{key}={value}" for key, value in step.items()))
-                self._flow.reconfigure(step)
+                if not self._make(step):
+                    break
                 rates.append(self._rate())
                 if self.is_over or rates[-1] < (1 + WORTH) * max([first, *rates[:-1]]):
                     break
-        except (ModelflowError, FlowFailed) as error:
-            if not self._flow.is_running:
-                raise
-            self.notes.append(f"could not be tried: {error}")
         finally:
-            if self._flow.is_running:
-                self._flow.reconfigure(back)
+            self._take_back(back)
         seen = max(self._lock_waits)
         last = self._rate()
         if not rates or not last:
@@ -153,12 +152,30 @@ class Laboratory:
     ) -> None:
         """Measures a change once more, and the unchanged rate again."""
         try:
-            self._flow.reconfigure(step)
-            after.append(self._rate())
+            if self._make(step):
+                after.append(self._rate())
         finally:
-            if self._flow.is_running:
-                self._flow.reconfigure(back)
+            self._take_back(back)
         before.append(self._rate())
+
+    def _make(self, changes: Mapping[str, Any]) -> bool:
+        """Makes changes, and returns whether the flow runs with them."""
+        try:
+            self._flow.reconfigure(changes)
+        except StreamClosed:  # it ended meanwhile, perhaps while a unit of a new thread opened
+            self.is_over = True
+        except (ModelflowError, FlowFailed) as error:
+            if not self._flow.is_running:
+                raise
+            self.notes.append(f"could not be tried: {error}")
+        else:
+            return True
+        return False
+
+    def _take_back(self, back: Mapping[str, Any]) -> None:
+        if self._flow.is_running:
+            with contextlib.suppress(StreamClosed):  # it ended meanwhile
+                self._flow.reconfigure(back)
 
     def _rate(self) -> float:
         """Returns the rows a second of the measured node, over enough calls."""
@@ -181,18 +198,19 @@ class Laboratory:
             self.is_over = True
         return self.is_over
 
-    def _inverse(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+    def _inverse(self, targets: Iterable[str]) -> dict[str, Any]:
         """Returns the changes that lead back to the present plan."""
         plan, found = self._flow.scheduler.plan, {}
-        for target in changes:
+        for target in targets:
             node, _, key = target.rpartition(".")
             if not node:
                 found[target] = plan.max_in_flight
             elif key == "queue_size":
+                # A port with its own size keeps this size.
                 stage = plan.stages[node]
-                found[target] = min(stage.bounds)
                 ports = zip(stage.unit.inputs, stage.bounds, strict=True)
-                found |= {f"{node}.queue_size_{port}": bound for port, bound in ports}
+                own = stage.unit.settings.queue_sizes
+                found[target] = next((n for port, n in ports if port not in own), stage.bounds[0])
             else:
                 found[target] = _present(plan.stages[node], key)
         return found
