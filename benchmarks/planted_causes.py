@@ -1216,7 +1216,9 @@ def examine(planted: Planted | Served, seconds: float) -> Verdict:
         except ConfigError as error:
             print(f"    the change is refused: {error}")
             gained = -1.0
-        cured = gain_of(planted, planted.cure) if is_right and gained is not None else None
+        cured = gained
+        if is_right and gained is not None and changes != planted.cure:
+            cured = gain_of(planted, planted.cure)
     return Verdict(named, None if finding is None else finding.gain, gained, cured, found)
 
 
