@@ -578,6 +578,7 @@ def engine_threads(place: int, rng: random.Random) -> Planted:
         units,
         {node: f"threads={rng.choice((2, 4))}"},
         {f"{node}.threads": 1},
+        seconds=4.0,
     )
 
 
@@ -592,6 +593,7 @@ def opencv_threads(place: int, rng: random.Random) -> Planted:
         units,
         {node: f"threads={rng.choice((2, 4))}"},
         {f"{node}.threads": 1},
+        seconds=4.0,
     )
 
 

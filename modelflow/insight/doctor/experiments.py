@@ -26,8 +26,10 @@ WORTH = 0.1
 
 # Seconds until queues and threads have adapted, of a measurement, and of the longest measurement.
 _SETTLING, _SECONDS, _MOST_SECONDS = 0.3, 1.0, 3.0
-# Bursts and slow calls are seldom, and need a longer measurement.
-_SELDOM_SECONDS, _SELDOM = 2.0, (Cause.STRAGGLERS, Cause.SMALL_QUEUE)
+# Bursts and slow calls are seldom, and threads that take processors from each other do so more at
+# one time than at another. These need a longer measurement.
+_SELDOM_SECONDS = 2.0
+_SELDOM = (Cause.STRAGGLERS, Cause.SMALL_QUEUE, Cause.OVERSUBSCRIPTION)
 # A measurement goes on until the node had this many calls.
 _LEAST_CALLS = 16
 # A gain below this share is measured twice, and the smaller one counts.
@@ -136,7 +138,8 @@ class Laboratory:
         best = max(rates)
         place = next(place for place, rate in enumerate(rates) if rate >= _NEARLY * best)
         before, after = [first, last], [rates[place]]
-        if WORTH <= after[0] / max(before) - 1.0 < _DOUBTFUL:
+        gain = after[0] / max(before) - 1.0
+        if WORTH <= gain and (gain < _DOUBTFUL or cause in _SELDOM):
             self._repeat(steps[place], back, before, after)
         if self.is_over:
             return None
