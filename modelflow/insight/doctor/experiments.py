@@ -139,7 +139,7 @@ class Laboratory:
         place = next(place for place, rate in enumerate(rates) if rate >= _NEARLY * best)
         before, after = [first, last], [rates[place]]
         gain = after[0] / max(before) - 1.0
-        if WORTH <= gain and (gain < _DOUBTFUL or cause in _SELDOM):
+        if gain >= WORTH and (gain < _DOUBTFUL or cause in _SELDOM):
             self._repeat(steps[place], back, before, after)
         if self.is_over:
             return None
