@@ -95,6 +95,16 @@ def test_a_change_can_be_given_back_to_it_as_it_stands(slow, seen, capsys):
     assert [case.stages[0].threads for case in seen] == [1, 4]
 
 
+def test_what_a_unit_prints_is_not_among_the_findings(slow, seen, capsys):
+    (slow / "sleeping.py").write_text(SLEEPING.replace("    time", "    print('loud')\n    time"))
+    sys.modules.pop("sleeping", None)
+    arguments = ("slow.toml", "--input", "photos", "--seconds", "0.2", "--no-experiments", "--json")
+    assert doctor(*arguments) == 3
+    said = capsys.readouterr()
+    assert json.loads(said.out)["findings"]
+    assert "loud" in said.err
+
+
 def test_a_profile_is_looked_at_without_the_graph(modelflow_here, slow):
     done = modelflow_here("doctor", str(PROFILE))
     assert done.returncode == 3, done.stderr
@@ -111,7 +121,6 @@ def test_what_profile_writes_is_read(slow, seen):
                 "photos",
                 "--seconds",
                 "0.2",
-                "--no-experiments",
                 "--json",
                 "p.json",
             ]

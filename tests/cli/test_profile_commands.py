@@ -3,9 +3,11 @@
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
+from concurrent import futures
 
 import pytest
 
@@ -141,6 +143,34 @@ def test_top_says_what_is_wrong(modelflow_here, url, text):
     done = modelflow_here("top", url)
     assert done.returncode == 1
     assert done.stderr.startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("reply", "text"),
+    [
+        (b"", "the server closed the connection without an answer; it may have too many"),
+        (b"\0\0\x12\x04\0", "the server there does not speak HTTP; is it a port for gRPC?"),
+        (
+            b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\n\r\n"
+            b'{"error": {"type": "Service Unavailable", "message": "too many connections"}}',
+            "503 Service Unavailable: too many connections\n",
+        ),
+    ],
+)
+def test_top_says_why_a_server_gives_no_figures(modelflow_here, reply, text):
+    def answer():
+        connection, _ = server.accept()
+        with connection:
+            connection.recv(65536)
+            connection.sendall(reply)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        with futures.ThreadPoolExecutor(1) as pool:
+            pool.submit(answer)
+            done = modelflow_here("top", address)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"http://{address}/stats: {text}")
 
 
 @pytest.mark.parametrize("address", ["x", "1:x", ":1", "70000"])

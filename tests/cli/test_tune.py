@@ -56,7 +56,7 @@ def test_it_shows_a_diff_and_changes_that_line_alone_if_asked_to(modelflow_here,
 def test_a_bound_that_cannot_be_kept_is_an_exit_code_and_changes_nothing(modelflow_here, slow):
     done = modelflow_here("tune", "slow.toml", *BRIEF, "--latency", "p99=1ms", "--write")
     assert done.returncode == 3, done.stderr
-    assert "No settings keep p99 at 1 ms under this load. The smallest p99 is " in done.stdout
+    assert "No settings keep p99 at 1 ms under this load. The nearest settings give " in done.stdout
     assert "note: the present settings break the bound: p99 is " in done.stderr
     assert (slow / "slow.toml").read_bytes() == GRAPH.encode()
 

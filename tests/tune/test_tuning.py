@@ -131,12 +131,13 @@ def test_a_measurement_that_no_simulation_explains_is_tried(monkeypatch):
     assert tuned().changes["work.threads"] > 1
 
 
-def test_a_bound_that_no_settings_keep_is_told_with_the_smallest_latency():
+def test_a_bound_that_no_settings_keep_is_told_with_the_nearest_settings():
     report = tuned(goal=Goal(99, 0.001))
     assert (report.changes, report.after) == ({}, ())
     assert report.nearest.latency < report.tried[0].latency
     assert re.fullmatch(
-        r"No settings keep p99 at 1 ms under this load. The smallest p99 is [\d.]+ ms: work.*\.",
+        r"No settings keep p99 at 1 ms under this load. "
+        r"The nearest settings give a p99 of [\d. to]+ ms: work.*\.",
         summary_of(report),
     )
     assert any(

@@ -1,6 +1,8 @@
 """The command ``modelflow doctor``: names the bottleneck of a flow, the evidence and a change."""
 
+import contextlib
 import json
+import sys
 import threading
 import time
 from functools import partial
@@ -134,7 +136,8 @@ def _observe(source: str, seconds: float) -> "Case":
         return Case.between(*read_profile(Path(source)))
     address = address_of(source)
     first = ask(address)
-    time.sleep(seconds)
+    with progress(lambda: f"observing for {seconds:g} s"):
+        time.sleep(seconds)
     return Case.between(first, ask(address))
 
 
@@ -156,7 +159,12 @@ def _examine(
 
     flow = Flow(graph.read(changes))
     before = Snapshot.of_flow(flow)  # also creates the runtime, which a signal must be able to stop
-    with termination(asked, partial(stop_flow, flow)), flow, Drive(flow, feeds) as drive:
+    with (
+        contextlib.redirect_stdout(sys.stderr),  # units may print; stdout is for the findings
+        termination(asked, partial(stop_flow, flow)),
+        flow,
+        Drive(flow, feeds) as drive,
+    ):
         before = Snapshot.of_flow(flow)
         if not drive.wait(min(_SETTLING, seconds)):  # True: the sources are done, keep `before`
             before = Snapshot.of_flow(flow)

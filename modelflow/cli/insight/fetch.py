@@ -84,6 +84,11 @@ def ask(address: str, patience: float = _PATIENCE) -> "Snapshot":
                     raise ConfigError(f"{address}: no whole answer within {patience:g} s")
     except urllib.error.HTTPError as error:
         raise ConfigError(f"{address}: {error.code} {error.reason}{_read_error(error)}") from error
+    except http.client.RemoteDisconnected as error:  # a BadStatusLine, and an OSError
+        raise ConfigError(
+            f"{address}: the server closed the connection without an answer; it may have too many "
+            "connections, or this is a port for gRPC"
+        ) from error
     except http.client.BadStatusLine as error:
         raise ConfigError(
             f"{address}: the server there does not speak HTTP; is it a port for gRPC?"
@@ -98,12 +103,16 @@ def ask(address: str, patience: float = _PATIENCE) -> "Snapshot":
 
 
 def _read_error(error: urllib.error.HTTPError) -> str:
-    """Returns ``: MESSAGE`` from an error reply ``{"error": MESSAGE}``, or an empty text."""
+    """Returns ``: MESSAGE`` from an error reply, or an empty text.
+
+    Replies are ``{"error": MESSAGE}`` and ``{"error": {"message": MESSAGE}}``.
+    """
     try:
         document = json.loads(error.read(_LONGEST))
     except (OSError, ValueError, RecursionError, http.client.HTTPException):
         return ""
     said = document.get("error") if isinstance(document, dict) else None
+    said = said.get("message") if isinstance(said, dict) else said
     return f": {said}" if isinstance(said, str) else ""
 
 

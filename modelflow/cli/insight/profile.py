@@ -14,6 +14,7 @@ from modelflow.cli.options.graph_choice import GraphChoice
 from modelflow.cli.options.graph_options import graph_options
 from modelflow.cli.options.output_files import write_output
 from modelflow.cli.options.parameters import FiniteRange, declare_input, declare_written_file
+from modelflow.cli.terminal.progress import progress
 from modelflow.errors import ConfigError
 from modelflow.signals import ExitCode, Undisturbed, termination
 
@@ -72,7 +73,7 @@ def profile(
     try:
         with termination(asked, partial(stop_flow, flow)), Undisturbed(recording), flow:
             before = Snapshot.of_flow(flow)
-            with Drive(flow, feeds) as drive:
+            with progress(lambda: f"measuring for {seconds:g} s"), Drive(flow, feeds) as drive:
                 drive.wait(seconds)
     except KeyboardInterrupt:
         is_interrupted = True

@@ -34,6 +34,7 @@ def diff(before: str, after: str, name: str) -> str:
         name: The file's name.
     """
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    name = name.lstrip("/")
     lines = difflib.unified_diff(old, new, f"a/{name}", f"b/{name}")
     unended = "\n\\ No newline at end of file\n"
     return "".join(line if line.endswith("\n") else line + unended for line in lines)

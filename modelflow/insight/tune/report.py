@@ -73,9 +73,11 @@ def summary_of(report: TuneReport) -> str:
                 f"{goal.rate:g} requests a second cannot be answered; the best settings answer "
                 f"{one.rate:.1f} a second: {changes}."
             )
+        found = sorted(trial.latency for trial in report.tried if trial.settings == one.settings)
+        span = " to ".join(dict.fromkeys(f"{time * 1e3:.1f}" for time in (found[0], found[-1])))
         return (
             f"No settings keep p{goal.percent:g} at {goal.bound * 1e3:g} ms under this load. The "
-            f"smallest p{goal.percent:g} is {one.latency * 1e3:.1f} ms: {changes}."
+            f"nearest settings give a p{goal.percent:g} of {span} ms: {changes}."
         )
     if not report.after:
         return "No settings were found that are better than the present ones."
