@@ -29,11 +29,13 @@ def process_figures() -> dict[str, float]:
         ``machine_busy_seconds``: the time of all processors of the machine, used by any process.
         Inside a container it covers the whole machine, too. ``collection_seconds``: the time of
         Python's garbage collections since the first call of this function. ``front_end_seconds``:
-        the time of the threads that speak HTTP, and ``front_ends``, their number; only in servers.
+        the time of the threads that speak HTTP, and ``front_ends``, their number, only in servers.
+        ``processes``: 1, and in the sum of several processes their number.
     """
     if _COLLECTIONS.note not in gc.callbacks:
         gc.callbacks.append(_COLLECTIONS.note)
     found = {
+        "processes": 1.0,
         "processor_seconds": time.process_time(),
         "children_seconds": _children(),
         "collection_seconds": _COLLECTIONS.seconds,

@@ -152,7 +152,8 @@ class Case:
         cores: Number of processors that the process and its children used on average; None if
             unknown.
         foreign: Number of processors that other processes used on average; None if unknown.
-        collecting: The share of the time in Python's garbage collections.
+        collecting: The share of the time in Python's garbage collections. Of several processes the
+            mean counts, as for the next three.
         front_end: Of a server: the share of the time for which its HTTP thread used a processor.
         full: The share of the time for which ``max_in_flight`` rows were inside the graph.
         max_in_flight: This limit; 0 without one.
@@ -200,16 +201,19 @@ class Case:
         front, admission = rate("front_end_seconds"), second.stats.admission
         earlier = {} if first is None else first.stats.admission
         full = _rate("full", {"full": 0.0, **earlier}, admission, interval.seconds)
+        processes = max(1.0, second.process.get("processes", 1.0))
         return cls(
             interval=interval,
             stages=_stages(interval, second.plan, rate("native_seconds") or 0.0),
             processors=int(second.machine.get("processors", 1)),
             cores=used,
             foreign=foreign,
-            collecting=rate("collection_seconds") or 0.0,
-            front_end=None if front is None else front / max(1.0, second.process["front_ends"]),
-            full=full or 0.0,
-            max_in_flight=int(admission.get("bound", 0)),
+            collecting=(rate("collection_seconds") or 0.0) / processes,
+            front_end=None
+            if front is None
+            else front / max(1.0, second.process.get("front_ends", 1.0)),
+            full=(full or 0.0) / processes,
+            max_in_flight=int(admission.get("bound", 0) / processes),
             lock_wait=second.process.get("lock_wait_seconds"),
             lock_wait_p75=second.process.get("lock_wait_p75_seconds"),
             is_driven=is_driven,
