@@ -87,7 +87,8 @@ def _children() -> float:
         with contextlib.suppress(OSError):  # the thread has ended, or the kernel has no such file
             for child in Path(f"/proc/self/task/{task}/children").read_text().split():
                 with contextlib.suppress(OSError):  # the child has ended
-                    fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
+                    # bytes, because Linux cuts a program's name within a letter
+                    fields = Path(f"/proc/{child}/stat").read_bytes().rpartition(b")")[2].split()
                     # utime, stime, and both of its own children: fields 14 to 17, see proc(5)
                     found += sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
     return found
