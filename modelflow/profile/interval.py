@@ -189,7 +189,8 @@ class Interval:
     @classmethod
     def between(cls, first: FlowStats | None, second: FlowStats) -> "Interval":
         """Compares two moments of a flow; without ``first`` the start of the flow is used."""
-        one = first or FlowStats(time=second.time - second.seconds)
+        # A flow without nodes is an empty mapping, which is false.
+        one = FlowStats(time=second.time - second.seconds) if first is None else first
         seconds = second.time - one.time
         return cls(
             name=second.name,

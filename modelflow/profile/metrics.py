@@ -211,6 +211,19 @@ def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
     return [*named, ("+Inf", histogram.count)]
 
 
+def encoder_of(accept: str) -> tuple[Callable[[CollectorRegistry], bytes], str]:
+    """Returns the encoder for an ``Accept`` header, and its media type.
+
+    Args:
+        accept: The header. A version that is no number counts as no wish.
+    """
+    try:
+        encode, media_type = choose_encoder(accept.replace('"', ""))  # as in version="1.0.0"
+    except (TypeError, ValueError):
+        encode, media_type = choose_encoder("")
+    return encode, media_type
+
+
 def metrics_page(collector: FlowCollector) -> Callable[[str], tuple[bytes, str]]:
     """Returns a function that formats the metrics of a collector for an ``Accept`` header.
 
@@ -221,7 +234,7 @@ def metrics_page(collector: FlowCollector) -> Callable[[str], tuple[bytes, str]]
     registry.register(collector)
 
     def write(accept: str) -> tuple[bytes, str]:
-        encode, media_type = choose_encoder(accept)
+        encode, media_type = encoder_of(accept)
         return encode(registry), media_type
 
     return write

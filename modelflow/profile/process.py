@@ -30,11 +30,13 @@ def process_figures() -> dict[str, float]:
         Inside a container it covers the whole machine, too. ``collection_seconds``: the time of
         Python's garbage collections since the first call of this function. ``front_end_seconds``:
         the time of a server's HTTP threads. ``front_end_runnable_seconds``: their time of waiting
-        for a processor. ``front_ends``: the number of these threads.
+        for a processor. ``front_ends``: the number of these threads. ``processes``: 1, and in the
+        sum of several processes their number.
     """
     if _COLLECTIONS.note not in gc.callbacks:
         gc.callbacks.append(_COLLECTIONS.note)
     found = {
+        "processes": 1.0,
         "processor_seconds": time.process_time(),
         "children_seconds": _children(),
         "collection_seconds": _COLLECTIONS.seconds,
@@ -90,7 +92,8 @@ def _children() -> float:
         with contextlib.suppress(OSError):  # the thread has ended, or the kernel has no such file
             for child in Path(f"/proc/self/task/{task}/children").read_text().split():
                 with contextlib.suppress(OSError):  # the child has ended
-                    fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
+                    # bytes, because Linux cuts a program's name within a letter
+                    fields = Path(f"/proc/{child}/stat").read_bytes().rpartition(b")")[2].split()
                     # utime, stime, and both of its own children: fields 14 to 17, see proc(5)
                     found += sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
     return found

@@ -66,7 +66,7 @@ _USED = (
     *("processor_seconds", "children_seconds", "native_seconds", "collection_seconds"),
     *("front_end_seconds", "front_end_runnable_seconds"),
 )
-_NOW = ("resident_bytes", "front_ends")
+_NOW = ("resident_bytes", "front_ends", "processes")
 
 
 @dataclass(frozen=True)

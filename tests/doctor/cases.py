@@ -5,7 +5,7 @@ from modelflow.profile.snapshot import Snapshot
 from modelflow.runtime.stats import FlowStats, NodeStats
 from modelflow.runtime.stats.histogram import Record
 
-__all__ = ["case_of", "node", "times"]
+__all__ = ["SECONDS", "case_of", "node", "times"]
 
 SECONDS = 10.0
 

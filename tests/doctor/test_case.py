@@ -3,6 +3,8 @@
 import pytest
 
 from modelflow.insight.doctor import Case
+from modelflow.profile.snapshot import Snapshot
+from modelflow.runtime.stats import FlowStats
 from tests.doctor.cases import case_of, node
 
 
@@ -75,3 +77,18 @@ def test_what_engines_compute_is_theirs_for_whom_they_do_it():
     assert model.computing == 1.0
     assert model.wanted == pytest.approx(1.55)
     assert case.next_limit(model)[1] == "the 2 processors"
+
+
+def test_shares_of_a_server_with_several_processes_are_their_mean():
+    def snapshot(time, full, collecting):
+        stats = FlowStats("f", time, time, admission={"bound": 8, "full": full})
+        figures = {"processes": 1.0, "collection_seconds": collecting}
+        return Snapshot(stats, (), {"processors": 2}, figures)
+
+    first = snapshot(10.0, 1.0, 1.0) + snapshot(10.0, 0.0, 0.0)
+    ended = snapshot(9.0, 5.0, 5.0).past
+    second = snapshot(20.0, 11.0, 3.0) + snapshot(20.0, 6.0, 2.0)
+    for case in (Case.between(first, second), Case.between(first + ended, second + ended)):
+        assert case.full == pytest.approx(0.8)
+        assert case.collecting == pytest.approx(0.2)
+        assert case.max_in_flight == 8

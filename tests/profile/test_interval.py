@@ -114,3 +114,9 @@ def turn(sessions, flow):
     """Makes the oldest request end, and begins another."""
     assert sessions.popleft().exchange({"input": (1,)}, None)
     sessions.append(flow.session())
+
+
+def test_a_flow_without_nodes_is_compared_with_the_earlier_moment_as_well():
+    first = FlowStats(time=15.0, seconds=15.0, requests={"ok": 10})
+    second = FlowStats(time=20.0, seconds=20.0, requests={"ok": 30})
+    assert Interval.between(first, second).requests_per_second == pytest.approx(4.0)

@@ -5,8 +5,10 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 from modelflow.profile.process import FRONT_END, LockProbe, process_figures
+from tests.programs import started
 
 
 def test_what_the_process_uses_is_seen():
@@ -18,6 +20,16 @@ def test_what_the_process_uses_is_seen():
     assert after["processor_seconds"] - before["processor_seconds"] >= 0.05
     assert after["machine_busy_seconds"] >= before["machine_busy_seconds"]
     assert after["resident_bytes"] > 1 << 20
+
+
+def test_a_child_whose_name_is_cut_within_a_letter_is_counted_as_well(tmp_path):
+    named = tmp_path / (10 * "ü")  # Linux keeps 15 bytes of it
+    named.symlink_to(Path(sys.executable).resolve())
+    program = [named, "-I", "-S", "-c", "print('works', flush=True); input()"]
+    pipe = subprocess.PIPE
+    with started(program, stdin=pipe, stdout=pipe) as process:
+        assert process.stdout.readline() == b"works\n"
+        assert "children_seconds" in process_figures()
 
 
 def test_the_probe_measures_while_its_block_runs_and_leaves_no_thread():

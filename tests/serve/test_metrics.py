@@ -81,6 +81,19 @@ def test_a_request_of_a_sampled_trace_is_an_exemplar(flag, expected, path):
     assert all(0 < one.value < 60 and float(one.timestamp) > 1e9 for one in found)
 
 
+@pytest.mark.parametrize(
+    ("accept", "media"),
+    [
+        ('application/openmetrics-text; version="1.0.0"', "application/openmetrics-text"),
+        ("application/openmetrics-text; version=x", "text/plain"),
+    ],
+)
+def test_a_version_in_quotes_is_read_and_no_version_is_an_error(accept, media):
+    with served() as server:
+        status, headers, _ = send(server, "GET", "/metrics", headers={"accept": accept})
+    assert (status, headers["content-type"].partition(";")[0]) == (200, media)
+
+
 def test_gpus_have_tritons_names_where_nvml_is_installed(monkeypatch):
     device = SimpleNamespace(gpu=25, total=100, used=40)
     nvml = ModuleType("pynvml")

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from modelflow.insight.tune.cost import INTERPRETER, StageCost, costs_of
-from tests.doctor.cases import case_of, node, times
+from tests.doctor.cases import SECONDS, case_of, node, times
 
 
 def test_near_a_line_the_line_is_taken_and_else_the_table():
@@ -23,8 +23,10 @@ def test_near_a_line_the_line_is_taken_and_else_the_table():
 
 
 def case(waiting, running, size, seconds, threads=1, busy=1.0, **more):
-    calls = {size: (100, 100 * seconds)}
-    stages = {"a": calls, **{name: {size: (100, 100 * t)} for name, t in more.items()}}
+    stages = {}
+    for name, each in {"a": seconds, **more}.items():
+        count = round(SECONDS * threads * busy / each)
+        stages[name] = {size: (count, count * each)}
     return case_of(
         *(
             node(
@@ -35,6 +37,7 @@ def case(waiting, running, size, seconds, threads=1, busy=1.0, **more):
                 on_core=running * busy,
                 runnable=(1.0 - running - waiting) * busy,
                 calls=found,
+                rows=sum(rows * count for rows, (count, _) in found.items()),
                 service=times(ms10=100),
             )
             for name, found in stages.items()
@@ -80,6 +83,17 @@ def test_calls_that_take_longer_with_more_threads_run_a_few_at_a_time(
     found = cost(alone, case(0.95, 0.05, 1, seconds, threads, busy))
     assert found.at_once == pytest.approx(at_once)
     assert found.table == pytest.approx({1: 0.01})
+
+
+def test_calls_that_do_not_end_while_others_pass_an_unfair_lock_have_waited_as_well():
+    alone = case(0.95, 0.05, 1, 0.01)
+    ended = {1: (2000, 20.0)}  # two of eight threads, whose calls take as long as alone
+    unfair = case_of(node("a", 8, busy=1.0, on_core=0.05, calls=ended, rows=2000))
+    assert cost(alone, unfair).at_once == pytest.approx(2.0)
+    # eight calls of 9 s: the second one of each thread would have ended soon after
+    long, ended = case(0.95, 0.05, 1, 9.0), {1: (8, 72.0)}
+    free = case_of(node("a", 8, busy=1.0, on_core=0.05, calls=ended, rows=8))
+    assert cost(long, long, long, free).at_once == math.inf
 
 
 def test_the_most_threads_that_were_at_work_decide():

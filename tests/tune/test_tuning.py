@@ -8,12 +8,13 @@ import pytest
 
 import modelflow
 from modelflow.errors import TuningError
-from modelflow.insight.load.report import Sample
+from modelflow.insight.load.options import LoadOptions
+from modelflow.insight.load.report import LoadReport, Sample
 from modelflow.insight.tune.report import html_of, summary_of
 from modelflow.insight.tune.search import Goal
 from modelflow.insight.tune.settings import Settings
 from modelflow.insight.tune.simulate import Outcome
-from modelflow.insight.tune.tuning import MOST_TRIALS, Tuning, scales_of
+from modelflow.insight.tune.tuning import MOST_TRIALS, Tuning, latency_of, scales_of
 from tests.doctor.cases import case_of, node
 
 GRAPH = """digraph tuned { fuse=off input [type=input] work [threads=THREADS, batch_size=1]
@@ -238,3 +239,20 @@ def test_it_can_be_stopped_from_another_thread():
             tuning.run()
         stopper.join()
         assert Settings.of(flow.scheduler.plan).stages["work"].threads == 1
+
+
+@pytest.mark.parametrize(
+    ("latencies", "outcomes", "expected"),
+    [
+        ([0.1, 0.2], {"ok": 2}, 0.2),
+        ([0.1, 0.2], {"ok": 2, "ValueError": 1}, 0.2),
+        ([0.1, 0.2], {"ok": 2, "timed out": 1}, 30.0),
+        ([], {"timed out": 3}, 30.0),
+        ([], {"ValueError": 3}, 30.0),
+        ([], {}, 30.0),  # every request of the warm-up is still in flight at the end
+    ],
+)
+def test_requests_without_a_reply_are_not_fast(latencies, outcomes, expected):
+    options = LoadOptions(clients=2, seconds=1.0)
+    report = LoadReport("a", options, 1.0, 1.0, 0, outcomes, Sample(latencies), Sample(), ())
+    assert latency_of(report, 99.0) == expected

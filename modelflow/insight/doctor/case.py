@@ -152,7 +152,8 @@ class Case:
         cores: Number of processors that the process and its children used on average; None if
             unknown.
         foreign: Number of processors that other processes used on average; None if unknown.
-        collecting: The share of the time in Python's garbage collections.
+        collecting: The share of the time in Python's garbage collections. Of several processes the
+            mean counts, as for the next three.
         front_end: Of a server: the share of the time for which its HTTP thread used a processor.
         front_end_runnable: The share of the time for which this thread waited for a processor.
         full: The share of the time for which ``max_in_flight`` rows were inside the graph.
@@ -203,17 +204,18 @@ class Case:
         threads = max(1.0, second.process.get("front_ends", 1.0))
         earlier = {} if first is None else first.stats.admission
         full = _rate("full", {"full": 0.0, **earlier}, admission, interval.seconds)
+        processes = max(1.0, second.process.get("processes", 1.0))
         return cls(
             interval=interval,
             stages=_stages(interval, second.plan, rate("native_seconds") or 0.0),
             processors=int(second.machine.get("processors", 1)),
             cores=used,
             foreign=foreign,
-            collecting=rate("collection_seconds") or 0.0,
+            collecting=(rate("collection_seconds") or 0.0) / processes,
             front_end=None if front is None else front / threads,
             front_end_runnable=(rate("front_end_runnable_seconds") or 0.0) / threads,
-            full=full or 0.0,
-            max_in_flight=int(admission.get("bound", 0)),
+            full=(full or 0.0) / processes,
+            max_in_flight=int(admission.get("bound", 0) / processes),
             lock_wait=second.process.get("lock_wait_seconds"),
             lock_wait_p75=second.process.get("lock_wait_p75_seconds"),
             is_driven=is_driven,
@@ -254,12 +256,6 @@ class Case:
     def used(self) -> float:
         """The number of processors that the flow and other processes used, as far as known."""
         return (self.cores or 0.0) + (self.foreign or 0.0)
-
-    @property
-    def without_processor(self) -> float:
-        """The number of threads that could have run on average, and had no processor."""
-        in_calls = sum(one.first.runnable * one.busy * one.threads for one in self.stages)
-        return in_calls + self.front_end_runnable
 
     @property
     def rate(self) -> float:

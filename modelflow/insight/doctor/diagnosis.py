@@ -17,6 +17,8 @@ AT_WORK = 0.75
 _NEVER = 0.05
 _MUCH_WAITING = 0.3
 _MUCH_FOREIGN = 0.25
+# Figures of fewer seconds say little.
+_LEAST_SECONDS = 1.0
 # Little's law: requests in flight = rate x latency. A larger relative error than this shows that
 # the load changed between the snapshots.
 _NOT_STATIONARY = 0.2
@@ -75,6 +77,8 @@ def diagnose(case: Case) -> Diagnosis:
         return Diagnosis(tuple(found), None, busiest, _notes(case), is_idle=not found)
     is_unread = any(finding.cause is Cause.UNREAD_RESULTS for finding in found)
     limit = None if is_unread else find_limit(case)
+    if limit is not None and case.interval.seconds < _LEAST_SECONDS:
+        limit = replace(limit, confidence=Confidence.LOW)
     if limit is not None and all(finding.node != limit.node for finding in found):
         found.append(limit)
     headroom = None
@@ -131,7 +135,7 @@ def _riddles(stage: StageCase) -> Iterator[str]:
 
 def _notes(case: Case) -> tuple[str, ...]:
     interval, found = case.interval, []
-    if interval.seconds < 1.0:
+    if interval.seconds < _LEAST_SECONDS:
         found.append(f"only {interval.seconds:.2g} s were seen, which says little")
     ended = sum(interval.requests.values())
     mean = interval.latency.mean if interval.latency.count else 0.0

@@ -20,6 +20,7 @@ _WANTED = 0.25
 _MUCH_WAITING = 0.3
 _MUCH_RUNNABLE = 0.25
 _MUCH_FOREIGN = 0.25
+_MUCH_SHORT = 0.2
 _FREE = 0.3
 _MUCH_ENGINE = 0.1
 # The largest batch size that is suggested, and the least gain for which a change is suggested.
@@ -76,7 +77,8 @@ def foreign_load(case: Case, stage: StageCase | None) -> Finding | None:
     node = stage.first
     is_short = case.used >= case.processors - 2 * _FREE
     wants = node.running + node.runnable >= _WANTED
-    if case.without_processor < _WANTED and not (is_short and wants):
+    short = max(one.first.runnable for one in case.stages if one is stage or one.occupied > 0.5)
+    if max(short, case.front_end_runnable) < _MUCH_SHORT and not (is_short and wants):
         return None  # it waits for other things, and has the processors that it needs
     return Finding(
         stage.heaviest.node,

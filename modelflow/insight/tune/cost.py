@@ -170,15 +170,29 @@ def _at_once(cost: StageCost, stages: Sequence[StageCase]) -> float:
     """Returns the number of calls that progress at the same time; see `StageCost`.
 
     Only threads that are always at work show it. Of several measurements, the most threads count.
+
+    The same few threads may pass an unfair lock again and again. Calls of the others then take
+    longer than the measurement, and only the time of the threads at work shows their wait.
     """
     for stage in sorted(stages, key=lambda stage: stage.threads, reverse=True):
         expected = sum(count * cost.seconds(rows) for rows, (count, _) in stage.calls.items())
-        taken = sum(seconds for _, seconds in stage.calls.values()) * (1.0 - stage.first.runnable)
+        ended = sum(seconds for _, seconds in stage.calls.values())
         if stage.occupied < _AT_WORK or expected <= 0:
             continue
-        stretched = taken / expected
-        return stage.busy * stage.threads / stretched if stretched > _STRETCHED else math.inf
+        at_work, share = stage.busy * stage.threads, 1.0 - stage.first.runnable
+        spent = max(ended, at_work * _seconds_of(stage))
+        # The calls of all threads at the end have perhaps nearly ended.
+        count = sum(count for count, _ in stage.calls.values())
+        nearly = expected * (1.0 + stage.threads / count)
+        is_limited = max(ended / expected, spent / nearly) * share > _STRETCHED
+        return at_work * expected / (spent * share) if is_limited else math.inf
     return math.inf
+
+
+def _seconds_of(stage: StageCase) -> float:
+    """Returns the duration of the measurement of a stage."""
+    rows = sum(rows * count for rows, (count, _) in stage.calls.items())
+    return rows / stage.first.rows_per_second if stage.first.rows_per_second else 0.0
 
 
 def _spread(mean: float, quantiles: list[float]) -> tuple[float, float, float]:

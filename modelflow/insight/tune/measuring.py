@@ -143,8 +143,11 @@ class Measuring:
         after = flow.stats()
         # Late requests are awaited as well, so every request that was sent has passed.
         ended = sum(after.requests.values()) - sum(before.requests.values())
-        if not ended or not report.ok:
-            raise TuningError(f"none of {ended} requests succeeded ({dict(report.outcomes)})")
+        if not report.ok:
+            told = ", ".join(f"{count} {name}" for name, count in report.outcomes.items())
+            raise TuningError(f"none of {report.count} requests succeeded ({told})")
+        # After a time-out, requests that were sent together have not ended for the flow.
+        ended = max(ended, report.ok)
         visits = {
             name: (after[name].buffers - before[name].buffers) / ended
             for name in self._start.stages

@@ -12,7 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from modelflow.insight.doctor.case import Case
-from modelflow.insight.load.report import LoadReport
+from modelflow.insight.load.report import LoadReport, Sample
+from modelflow.insight.load.target import Outcome as Ended
 from modelflow.insight.tune.cost import StageCost
 from modelflow.insight.tune.loaded_flow import LoadedFlow
 from modelflow.insight.tune.measuring import Measuring
@@ -264,7 +265,7 @@ class Tuning:
             settings, self.seconds, clients=clients, rate=self.goal.rate
         )
         self._longest = max(self._longest, left - self._load.left)
-        latency = report.latency.percentile(self.goal.percent)
+        latency = latency_of(report, self.goal.percent)
         self._tried.append(Trial(settings, report.rate, latency, report, predicted))
         self._foreign = max(self._foreign, case.foreign or 0.0)
         self.told(
@@ -373,6 +374,21 @@ def _score(goal: Goal, trials: Sequence[Trial]) -> float:
     Outside disturbances only make a trial worse.
     """
     return max(goal.score(one.rate, one.latency)[1] for one in trials)
+
+
+def latency_of(report: LoadReport, percent: float) -> float:
+    """Returns a percentile of the latency, in which a time-out counts as the time of its request.
+
+    Requests that fail at once, or that are never answered, would otherwise look fast.
+
+    Args:
+        report: The load test.
+        percent: The percentile.
+    """
+    late = report.outcomes.get(Ended.TIMED_OUT, 0) or int(not report.ok)
+    if not late:
+        return report.latency.percentile(percent)
+    return Sample([*report.latency.seconds, *late * [report.options.timeout]]).percentile(percent)
 
 
 def scales_of(case: Case, predicted: float, measured: float) -> dict[str, float]:

@@ -141,7 +141,10 @@ class FlowStats(Mapping[str, NodeStats]):
     def past(self) -> "FlowStats":
         """The statistics of an ended flow, without current values such as queue lengths."""
         nodes = {name: node.past for name, node in self.nodes.items()}
-        return replace(self, nodes=nodes, in_flight=0, unread={}, unread_bound=0, pool={})
+        admission = {name: value for name, value in self.admission.items() if name != "bound"}
+        return replace(
+            self, nodes=nodes, in_flight=0, unread={}, unread_bound=0, pool={}, admission=admission
+        )
 
 
 def _row(node: NodeStats) -> dict[str, str]:

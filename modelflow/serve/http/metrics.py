@@ -15,7 +15,7 @@ from typing import Any
 from modelflow.errors import MissingDependencyError
 from modelflow.http.reply import Reply
 from modelflow.http.request import HttpRequest
-from modelflow.profile.metrics import node_families
+from modelflow.profile.metrics import encoder_of, node_families
 from modelflow.profile.process_metrics import build_family, process_families
 from modelflow.serve.access.error_reply import settle
 from modelflow.serve.access.keys import Group
@@ -34,7 +34,6 @@ try:
         Metric,
         UntypedMetricFamily,
     )
-    from prometheus_client.exposition import choose_encoder
     from prometheus_client.registry import Collector
     from prometheus_client.samples import Exemplar as Sampled
 except ImportError as error:
@@ -85,7 +84,7 @@ class _OneCollection(Collector):  # type: ignore[misc]  # an optional package
 def _make_page(models: Models, accept: str, counts: GroupCounts) -> Reply:
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_OneCollection(counts, models))
-    encode, media_type = choose_encoder(accept)
+    encode, media_type = encoder_of(accept)
     text = _FOREIGN.sub(rb"\1 counter", encode(registry))
     return Reply(200, text, {"content-type": media_type})
 
