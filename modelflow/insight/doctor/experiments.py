@@ -47,7 +47,7 @@ class Experiment:
         change: The best of the tried changes.
         before: The measured rates without the change, in rows a second of the measured node.
         after: The measured rates with the change.
-        is_last: Whether it is the strongest of the changes, so that a stronger one may gain more.
+        is_last: Whether the change is the strongest one. A stronger change may then gain more.
         lock_wait: The longest median of the waits for the interpreter lock, in seconds, over the
             measurements with changes.
     """
