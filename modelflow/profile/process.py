@@ -33,8 +33,7 @@ def process_figures() -> dict[str, float]:
         for a processor. ``front_ends``: the number of these threads. ``processes``: 1, and in the
         sum of several processes their number.
     """
-    if _COLLECTIONS.note not in gc.callbacks:
-        gc.callbacks.append(_COLLECTIONS.note)
+    _COLLECTIONS.begin()
     found = {
         "processes": 1.0,
         "processor_seconds": time.process_time(),
@@ -59,6 +58,15 @@ class _Collections:
     def __init__(self) -> None:
         self.seconds = 0.0
         self._began = 0.0
+        self._lock = threading.Lock()
+        self._is_noting = False
+
+    def begin(self) -> None:
+        """Starts to note collections; does nothing the next time."""
+        with self._lock:
+            if not self._is_noting:
+                self._is_noting = True
+                gc.callbacks.append(self.note)
 
     def note(self, phase: str, _: Mapping[str, int]) -> None:
         """Notes the start or the end of a collection; see `gc.callbacks`."""

@@ -19,6 +19,8 @@ VERDICT_SECONDS = 10.0
 _LEAST_SECONDS = 1.5
 # The seconds for which another verdict must be right before it is shown.
 _HELD_SECONDS = 10.0
+# The seconds after which a verdict that was never right again is shown no longer.
+_LONGEST_SECONDS = 30.0
 # A node without rows is inside a call if calls take at least this share of one thread's time.
 _STUCK = 0.95
 
@@ -93,7 +95,7 @@ class SteadyVerdict:
         """Begins without a verdict."""
         self._shown = LOOKING
         self._other = LOOKING
-        self._since = 0.0
+        self._since = self._right = 0.0  # of the other one, and the last time of the shown one
 
     def follow(self, moments: Sequence[Snapshot]) -> Verdict:
         """Returns the verdict to show after new snapshots; see `verdict_of`."""
@@ -107,12 +109,12 @@ class SteadyVerdict:
             time: The time of the last snapshot, in seconds.
         """
         if self._shown == LOOKING or found == LOOKING or found.equals(self._shown):
-            self._shown, self._other = found, found
+            self._shown, self._other, self._right = found, found, time
             return found
         if not found.equals(self._other):
             self._since = time
         self._other = found
-        if time - self._since >= _HELD_SECONDS:
-            self._shown = found
+        if time - self._since >= _HELD_SECONDS or time - self._right >= _LONGEST_SECONDS:
+            self._shown, self._right = found, time
             return found
         return replace(self._shown, runner_up=found.text)

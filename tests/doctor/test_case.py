@@ -92,3 +92,8 @@ def test_shares_of_a_server_with_several_processes_are_their_mean():
         assert case.full == pytest.approx(0.8)
         assert case.collecting == pytest.approx(0.2)
         assert case.max_in_flight == 8
+
+
+def test_a_node_on_the_threads_of_its_callers_is_at_work_while_it_is_called():
+    (stage,) = case_of(node("a", busy=0.24, starved=0.0)).stages
+    assert stage.occupied == pytest.approx(0.24)

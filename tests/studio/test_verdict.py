@@ -57,10 +57,14 @@ def test_a_verdict_that_comes_and_goes_is_never_shown():
     for second in range(1, 600):
         found = SLOW if second % 9 < 8 else GOOD
         assert steady.take(found, float(second)).level == "good"
+
+
+def test_a_verdict_that_is_never_right_again_gives_way_although_two_others_alternate():
     steady = SteadyVerdict()
     steady.take(GOOD, 0.0)
-    for second in range(1, 600):
-        assert steady.take((SLOW, OTHER)[second // 7 % 2], float(second)).level == "good"
+    shown = [steady.take((SLOW, OTHER)[second // 7 % 2], float(second)) for second in range(1, 600)]
+    assert [one.level for one in shown[:29]] == 29 * ["good"]
+    assert {one.node for one in shown[29:]} == {shown[29].node}
 
 
 def test_the_same_opinion_with_other_figures_is_shown_at_once():

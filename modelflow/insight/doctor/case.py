@@ -66,7 +66,10 @@ class StageCase:
     def occupied(self) -> float:
         """The share of the time that is not idle; includes time in the runtime."""
         first = self.first
-        at_work = 1.0 - first.starved - first.blocked - first.order
+        rests = first.starved + first.blocked + first.order
+        if not rests and not first.running + first.runnable + first.waiting:
+            return self.busy  # it runs on the threads of its callers, whose rests are unknown
+        at_work = 1.0 - rests
         return min(1.0, max(self.busy, at_work * self.threads / self.lanes))
 
     @cached_property
