@@ -97,7 +97,7 @@ def test_a_flow_knows_how_its_sessions_ended(is_inline):
     assert stats.latency.count == 7
     node = flow.scheduler.statistics()["n0"]  # a worker may have held the cancelled row until now
     assert (node.errors, node.failures, node.expired) == (3, {"ValueError": 3}, 1)
-    assert node.buffers + node.dropped == 10
+    assert node.buffers + node.expired + node.dropped == 10
 
 
 @pytest.mark.parametrize("rows", [1, 2])
