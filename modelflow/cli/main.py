@@ -66,9 +66,7 @@ _SENTENCES = {
         "Writes a folder to deploy GRAPH: an archive of the graph (see modelflow pack) and the "
         "files for TARGET."
     ),
-    "doctor": (
-        "Names the bottleneck of a flow, the evidence, the change to make, and its expected gain."
-    ),
+    "doctor": ("Names the bottleneck of a flow, the evidence, the change to make, and its gain."),
     "draw": "Draws a graph, with a colour for each device and a mark for each kind of unit.",
     "edit": (
         "Edits a graph file in the browser: its picture, its units' options, its text, its "

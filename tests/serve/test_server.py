@@ -253,7 +253,7 @@ def test_a_mistake_of_the_server_is_answered_with_an_id_and_its_connection_goes_
 
     monkeypatch.setattr("modelflow.serve.rest.tf_serving.metadata_document", fail)
     monkeypatch.setattr("modelflow.serve.rest.open_inference.statistics_of", fail)
-    monkeypatch.setattr("modelflow.serve.http.metrics.generate_latest", fail)
+    monkeypatch.setattr("modelflow.serve.http.metrics.encoder_of", fail)
     with served() as server:
         connection = http.client.HTTPConnection(server.address.removeprefix("http://"), timeout=60)
         with contextlib.closing(connection):
