@@ -126,8 +126,12 @@ class NodeStats:
     def mean_batch_size(self) -> float:
         """The average number of rows in a take, without calls for events; 0 without takes."""
         calls = sum(count for size, count in self.batch_sizes.items() if size)
-        rows = sum(size * count for size, count in self.batch_sizes.items())
-        return rows / calls if calls else 0.0
+        return self.taken / calls if calls else 0.0
+
+    @property
+    def taken(self) -> int:
+        """The number of rows that were taken from the queue, with the rows in error."""
+        return sum(size * count for size, count in self.batch_sizes.items())
 
     def __add__(self, other: "NodeStats") -> "NodeStats":
         """Returns the sum with the statistics of the same node in another process."""
