@@ -31,6 +31,7 @@ def test_threads_that_could_not_be_tried_are_no_proof_that_calls_wait_for_each_o
         inputs=(modelflow.Port("in"),),
         outputs=(modelflow.Port("out"),),
         threads=1,
+        max_batch_size=1,  # so only threads are tried
     )
     Picky.opened = 0
     with modelflow.Flow(GRAPH, units=[spec]) as flow:

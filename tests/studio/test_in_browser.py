@@ -129,7 +129,7 @@ def test_the_page_shows_what_the_flow_says_of_itself(held):
         expect(page.locator("[data-link]")).to_contain_text("live")
         expect(page).to_have_title("faces · modelflow")
         held.finish()
-        expect(cell(page, "hold", "rows")).to_have_text("10")
+        expect(cell(page, "hold", "rows")).to_have_text("8")
         expect(page.locator("[data-figure='outcome-failed'] dd")).to_have_text("1")
         assert browser.complaints == []
 
@@ -243,7 +243,7 @@ def test_when_the_flow_ends_its_last_figures_stay(held):
             expect(cell(page, "check", "rows")).to_have_text("10")
             held.finish()
         expect(page.locator("[data-link=ended]")).to_contain_text("the flow has ended")
-        expect(cell(page, "hold", "rows")).to_have_text("10")
+        expect(cell(page, "hold", "rows")).to_have_text("8")
 
 
 def test_who_is_away_is_said_to_be_so_until_he_is_back():

@@ -13,7 +13,6 @@ import click
 
 from modelflow.cli.insight.drive import Drive, check_repeatable, stop_flow
 from modelflow.cli.insight.fetch import address_of, ask, is_address, read_profile
-from modelflow.cli.insight.patch import patch_of
 from modelflow.cli.options.graph_choice import GraphChoice
 from modelflow.cli.options.graph_options import graph_options
 from modelflow.cli.options.parameters import FiniteRange, declare_input
@@ -245,5 +244,7 @@ def _say(name: str, text: str) -> None:
 
 def _show_patch(finding: "Finding", graph: GraphChoice) -> None:
     """Shows the change of a finding as a patch of the graph file, if that is possible."""
+    from modelflow.config.edit.patch import patch_of
+
     if finding.change and IN_FLIGHT not in finding.change and graph.path.is_file():
         click.echo(patch_of(graph.path, finding.change)[1], nl=False)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from modelflow.cli.insight.load_inputs import rows_of
-from modelflow.cli.insight.patch import patch_of
 from modelflow.cli.insight.tune_run import StoppedError, TuneRun, values_of
 from modelflow.cli.options.graph_choice import GraphChoice
 from modelflow.cli.options.graph_options import graph_options
@@ -177,6 +176,7 @@ def _tell_change(
     is_written: bool,
 ) -> None:
     """Shows the change of the file, and writes the file if ``is_written``."""
+    from modelflow.config.edit.patch import patch_of
     from modelflow.insight.tune.report import html_of
 
     before = path.read_bytes().decode()

@@ -152,7 +152,7 @@ class Examination:
             if done is not None:
                 tried.append(done)
                 if done.is_gain:
-                    yield _measured(found, done)
+                    yield _add_gain(found, done)
 
     # -- a stage at work --------------------------------------------------------------------------
 
@@ -177,7 +177,7 @@ class Examination:
                 is_whole = False
         best = max((one for one in tried if one.is_gain), key=lambda one: one.gain, default=None)
         if best is not None:
-            return _measured(self._of_gain(case, stage, best), best)
+            return _add_gain(self._of_gain(case, stage, best), best)
         if not is_whole:  # the other changes may gain
             return next((one for one in seen.findings if one.cause not in _FAULTS), None)
         waits = [one.lock_wait for one in tried if one.cause is Cause.CAPACITY]
@@ -259,7 +259,7 @@ class Examination:
         return replace(one_at_a_time(stage), confidence=Confidence.HIGH)
 
 
-def _measured(finding: Finding, done: Experiment) -> Finding:
+def _add_gain(finding: Finding, done: Experiment) -> Finding:
     """Returns the finding with the change of an experiment and its gain."""
     return replace(
         finding,

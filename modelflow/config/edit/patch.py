@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from modelflow.config.edit.graph_text import GraphText, diff
+from modelflow.config.read import form_of
+
 
 def patch_of(path: Path, changes: Mapping[str, Any]) -> tuple[str, str]:
     """Returns the changed text of a graph file, and the difference as a patch.
@@ -15,9 +18,6 @@ def patch_of(path: Path, changes: Mapping[str, Any]) -> tuple[str, str]:
     Raises:
         ConfigError: A value cannot be written into the file.
     """
-    from modelflow.config.edit.graph_text import GraphText, diff
-    from modelflow.config.read import form_of
-
     before = path.read_bytes().decode()
     if not changes:
         return before, ""
