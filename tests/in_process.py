@@ -19,6 +19,7 @@ from typing import IO, Any
 from unittest import mock
 
 from modelflow.cli import main
+from modelflow.registry.folder_modules import is_of_folder
 from modelflow.registry.forget import forget_named
 from modelflow.unit import function
 
@@ -116,8 +117,8 @@ def _logging() -> Iterator[None]:
 def _state() -> Iterator[None]:
     """Restores the search path for units, and the table of decorated units.
 
-    Modules of the working folder are forgotten. Threads of a unit that hangs end the process of a
-    command; here they fail the test.
+    Modules of the working folder and of unit folders are forgotten. Threads of a unit that hangs
+    end the process of a command; here they fail the test.
     """
     path, declared, before = list(sys.path), dict(function._declared), set(sys.modules)
     try:
@@ -125,7 +126,8 @@ def _state() -> Iterator[None]:
             yield
     finally:
         sys.path[:] = path
-        forget_named({name for name in sys.modules.keys() - before if _is_of_here(name)})
+        new = sys.modules.keys() - before
+        forget_named({name for name in new if _is_of_here(name) or is_of_folder(name)})
         function._declared.clear()
         function._declared.update(declared)
 

@@ -3,14 +3,12 @@
 import re
 import shlex
 import shutil
-import sys
 from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
 
-from modelflow.registry.forget import forget_named
 from tests import programs
 from tests.console import run_session, sessions
 from tests.in_process import run_here, run_script
@@ -83,8 +81,6 @@ def test_page_runs_as_it_stands(page, tmp_path, monkeypatch, capsys):
     monkeypatch.syspath_prepend(tmp_path)
     for what in PRESUPPOSED.get(page.name, ()):
         _presuppose(what, tmp_path)
-    # Another test may have imported a module of the same name from elsewhere.
-    forget_named({file.stem for file in tmp_path.glob("*.py")} & sys.modules.keys())
     names = {"__name__": "page"}
     for number, (language, text) in enumerate(_BLOCK.findall(page.read_text())):
         named = _FILE.match(text)
