@@ -83,7 +83,8 @@ def test_a_bound_outside_of_nodes_is_tried_first(monkeypatch):
     assert found.findings[0].cause == Cause.IN_FLIGHT
     assert tried == [("rows in flight", {"max_in_flight": 16})]
     found, _ = examine(monkeypatch, seen, {})
-    assert not found.findings
+    (finding,) = found.findings
+    assert (finding.cause, finding.change, finding.confidence) == (Cause.IN_FLIGHT, {}, "low")
 
 
 @pytest.mark.parametrize(

@@ -120,6 +120,8 @@ class Examination:
         finding = next(self._try_bounds(case, laboratory, tried), None)
         if finding is None and stage.load >= AT_WORK:
             finding = self._try_stage(case, stage, seen, laboratory, tried)
+        if finding is None and stage.load < AT_WORK:
+            finding = _doubt(seen)
         if laboratory.is_over:
             note = "the load ended before the experiments, so the cause is less certain"
             return replace(seen, notes=(*seen.notes, note))
@@ -257,6 +259,15 @@ class Examination:
                 sentence=f"it is always at work, and a {plan.unit.spec.kind} unit has one thread",
             )
         return replace(one_at_a_time(stage), confidence=Confidence.HIGH)
+
+
+def _doubt(seen: Diagnosis) -> Finding | None:
+    """Returns the limit that the figures show, although its change has gained nothing."""
+    found = next((one for one in seen.findings if one.cause not in _FAULTS), None)
+    if found is None or not found.change:
+        return found
+    second = "something else: its change gained nothing when it was tried"
+    return replace(found, change={}, gain=None, confidence=Confidence.LOW, second=second)
 
 
 def _add_gain(finding: Finding, done: Experiment) -> Finding:
