@@ -25,7 +25,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
@@ -557,44 +558,37 @@ def lock_beside_c(place: int, rng: random.Random) -> Planted:
     return Planted({(node, "interpreter lock")}, units, {node: "threads=1", other: "threads=1"})
 
 
-def oversubscription(place: int, rng: random.Random) -> Planted:
+def crowd(place: int, work: Callable[[], object], threads: int, few: int) -> Planted:
+    """Plants computing threads that take the processors from each other."""
     node = NODES[place]
-    units = chain(place, rowwise(node, hashing(rng.uniform(1.0, 3.0))))
     return Planted(
         {(node, "oversubscription"), (node, "processors")},
-        units,
-        {node: f"threads={rng.choice((6, 8, 10))}"},
-        {f"{node}.threads": 2},
+        chain(place, rowwise(node, work)),
+        {node: f"threads={threads}"},
+        {f"{node}.threads": few},
     )
+
+
+def oversubscription(place: int, rng: random.Random) -> Planted:
+    work = hashing(rng.uniform(1.0, 3.0))
+    return crowd(place, work, rng.choice((6, 8, 10)), 2)
 
 
 def engine_threads(place: int, rng: random.Random) -> Planted:
     """Products of matrices, each on all processors, on several threads."""
-    node, size = NODES[place], rng.choice((300, 400))
+    size = rng.choice((300, 400))
     matrix = np.random.default_rng(2).random((size, size), np.float32)
-    units = chain(place, rowwise(node, lambda: matrix @ matrix))
-    return Planted(
-        {(node, "oversubscription"), (node, "processors")},
-        units,
-        {node: f"threads={rng.choice((2, 4))}"},
-        {f"{node}.threads": 1},
-        seconds=4.0,
-    )
+    planted = crowd(place, lambda: matrix @ matrix, rng.choice((2, 4)), 1)
+    return replace(planted, seconds=4.0)
 
 
 def opencv_threads(place: int, rng: random.Random) -> Planted:
     import cv2
 
-    node, size = NODES[place], rng.choice((800, 1200))
+    size = rng.choice((800, 1200))
     image = np.random.default_rng(3).integers(0, 255, (size, size, 3), np.uint8)
-    units = chain(place, rowwise(node, lambda: cv2.GaussianBlur(image, (31, 31), 5)))
-    return Planted(
-        {(node, "oversubscription"), (node, "processors")},
-        units,
-        {node: f"threads={rng.choice((2, 4))}"},
-        {f"{node}.threads": 1},
-        seconds=4.0,
-    )
+    work = partial(cv2.GaussianBlur, image, (31, 31), 5)
+    return replace(crowd(place, work, rng.choice((2, 4)), 1), seconds=4.0)
 
 
 def collections(place: int, rng: random.Random) -> Planted:

@@ -174,7 +174,7 @@ class Job:
             for node in origin.terminals
             if node not in origin.outputs
         }
-        through = [stats[node].taken for node in sinks]
+        through = [stats[node].rows_taken for node in sinks]
         # Without outputs, the rows that the last nodes received: frames, for example, not packets.
         items = writer.items or sum(through)
         if counted is not None:

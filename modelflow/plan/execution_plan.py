@@ -51,6 +51,12 @@ class UnitPlan:
     allowed_batch_sizes: tuple[int, ...] = ()
     """The sizes up to which a call is filled, rising. Empty if any size is allowed."""
 
+    @property
+    def largest_batch(self) -> int | None:
+        """The most rows that a call of the unit may have; None without a limit."""
+        sizes = self.allowed_batch_sizes
+        return sizes[-1] if sizes else self.spec.max_batch_size
+
 
 @dataclass(frozen=True)
 class StagePlan:

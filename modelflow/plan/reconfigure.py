@@ -105,11 +105,11 @@ def _check(stage: StagePlan) -> None:
         PlanError: a unit does not support the batch size or the number of threads.
     """
     for unit in stage.units:
-        most = unit.allowed_batch_sizes[-1:] or (unit.spec.max_batch_size,)
-        if most[0] is not None and stage.batch_size > most[0]:
+        most = unit.largest_batch
+        if most is not None and stage.batch_size > most:
             raise PlanError(
                 f"{stage.name}.batch_size: got {stage.batch_size}; unit {unit.spec.name!r} takes "
-                f"at most {most[0]}"
+                f"at most {most}"
             )
     if stage.unit.spec.is_source and stage.threads != 1:
         raise PlanError(f"{stage.name}.threads: got {stage.threads}; a source has 1")

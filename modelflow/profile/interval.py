@@ -130,6 +130,10 @@ class NodeInterval:
         def change(name: str) -> Any:
             return getattr(second, name) - getattr(one, name)
 
+        def count(group: str, name: str) -> int:
+            now, before = (node.figures.get(group, {}).get(name, 0) for node in (second, one))
+            return int(now - before)
+
         found: dict[str, Any] = {name: getattr(second, name) for name in _AS_IT_IS}
         found |= {name: _part(change(name), workers) for name in _SHARES}
         found |= {name: change(name) for name in _SUMS}
@@ -142,14 +146,10 @@ class NodeInterval:
             runnable=runnable,
             waiting=waiting,
             moving=_part(second.moving - one.moving, second.busy - one.busy),
-            padding=_count(second, "batching", "padding") - _count(one, "batching", "padding"),
-            cuts=_count(second, "batching", "another_shape")
-            - _count(one, "batching", "another_shape"),
-            process_calls=_count(second, "process", "calls") - _count(one, "process", "calls"),
-            process_seconds=(
-                _count(second, "process", "unit_us") - _count(one, "process", "unit_us")
-            )
-            / 1e6,
+            padding=count("batching", "padding"),
+            cuts=count("batching", "another_shape"),
+            process_calls=count("process", "calls"),
+            process_seconds=count("process", "unit_us") / 1e6,
             loop=dict(second.figures.get("loop", {})),
             failures=_less(second.failures, one.failures),
             closed=_less(second.closed, one.closed),
@@ -238,10 +238,6 @@ def _split(one: NodeStats, second: NodeStats) -> tuple[float, float, float]:
 
 def _part(part: float, whole: float) -> float:
     return min(1.0, max(0.0, part) / whole) if whole > 0 else 0.0
-
-
-def _count(node: NodeStats, group: str, name: str) -> int:
-    return int(node.figures.get(group, {}).get(name, 0))
 
 
 def _replicas(one: NodeStats, second: NodeStats) -> dict[str, int]:

@@ -199,8 +199,7 @@ def _sizes(names: Sequence[str], nodes: _Owned) -> Metric:
             (str(bound), sum(count for size, count in sizes.items() if size <= bound))
             for bound in bounds
         ]
-        rows = sum(size * count for size, count in sizes.items())
-        found.add_metric(labels, [*buckets, ("+Inf", sum(sizes.values()))], rows)
+        found.add_metric(labels, [*buckets, ("+Inf", sum(sizes.values()))], node.rows_taken)
     return found
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
-from modelflow.runtime.stats import ThreadTime
+from modelflow.runtime.stats import NOTHING, ThreadTime, read_schedule
 
 # Seconds between two probes of the interpreter's lock: few enough to cause no load, and enough for
 # a median within a second.
@@ -84,7 +84,7 @@ def _front_end() -> dict[str, float]:
     threads = [one for one in threading.enumerate() if one.name.startswith(FRONT_END)]
     if not threads:
         return {}
-    times = [_schedule(one.native_id) for one in threads]
+    times = [_schedule(one.native_id or 0) for one in threads]
     return {
         "front_end_seconds": sum(ran for ran, _ in times),
         "front_end_runnable_seconds": sum(waited for _, waited in times),
@@ -96,7 +96,7 @@ def _children() -> float:
     """Returns the processor seconds of the child processes, ended ones included."""
     ended = os.times()
     found = ended.children_user + ended.children_system
-    for task in os.listdir("/proc/self/task") if os.path.isdir("/proc/self/task") else ():
+    for task in _tasks():
         with contextlib.suppress(OSError):  # the thread has ended, or the kernel has no such file
             for child in Path(f"/proc/self/task/{task}/children").read_text().split():
                 with contextlib.suppress(OSError):  # the child has ended
@@ -107,22 +107,20 @@ def _children() -> float:
     return found
 
 
-def _schedule(thread: object) -> tuple[float, float]:
-    """Returns the seconds of a thread on a processor, and waiting for a processor."""
-    with contextlib.suppress(OSError):  # another system, or the thread has just ended
-        ran, waited, _ = Path(f"/proc/self/task/{thread}/schedstat").read_text().split()
-        return int(ran) / 1e9, int(waited) / 1e9
-    return 0.0, 0.0
-
-
 def _native() -> float:
     """Returns the processor seconds of the threads that Python has not started."""
     known = {thread.native_id for thread in threading.enumerate()}
-    found = 0.0
-    for name in os.listdir("/proc/self/task") if os.path.isdir("/proc/self/task") else ():
-        if int(name) not in known:
-            found += _schedule(name)[0]
-    return found
+    return sum(_schedule(task)[0] for task in _tasks() if task not in known)
+
+
+def _schedule(thread: int) -> tuple[float, float]:
+    return read_schedule(thread) or NOTHING
+
+
+def _tasks() -> list[int]:
+    """Returns the ids of all threads of this process, if the system (Linux) lists them."""
+    folder = "/proc/self/task"
+    return [int(name) for name in os.listdir(folder)] if os.path.isdir(folder) else []
 
 
 def _machine_busy() -> float | None:

@@ -73,7 +73,8 @@ class Moments:
         if not self.picture or snapshot.outline != self._outline:
             self._outline = snapshot.outline
             self.picture = event("picture", picture_of(snapshot.outline))
-        self.frame = event("frame", frame_of(tuple(seen), self._verdict.follow(tuple(seen))))
+        moments = tuple(seen)
+        self.frame = event("frame", frame_of(moments, self._verdict.follow(moments)))
 
 
 def event(name: str, value: Any) -> bytes:

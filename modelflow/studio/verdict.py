@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from modelflow.insight.doctor import Case, diagnose
+from modelflow.insight.doctor import Case, diagnose, format_changes
 from modelflow.profile.snapshot import Snapshot
 
 VERDICT_SECONDS = 10.0
@@ -75,10 +75,8 @@ def verdict_of(moments: Sequence[Snapshot]) -> Verdict:
     found = diagnose(case)
     if found.findings:
         finding = found.findings[0]
-        change = " ".join(f"--set {key}={value}" for key, value in finding.change.items())
-        text = f"{finding.node}: {finding.cause}: {finding.sentence}"
-        cause = str(finding.cause)
-        return Verdict(text, finding.node, "finding", change, cause, finding.second)
+        change, cause = format_changes(finding.change), str(finding.cause)
+        return Verdict(finding.headline, finding.node, "finding", change, cause, finding.second)
     if found.is_idle:
         stuck = next((node.node for node in nodes if node.busy >= _STUCK / node.threads), None)
         if stuck is not None:

@@ -17,7 +17,7 @@ def check_figures(scheduler):
     stages = {}
     for name, node in stats.items():
         with_rows = sum(count for size, count in node.batch_sizes.items() if size)
-        assert node.buffers <= node.taken, name  # rows in error pass by the unit
+        assert node.buffers <= node.rows_taken, name  # rows in error pass by the unit
         assert node.batches == sum(node.batch_sizes.values()), name
         assert node.service.count >= node.batches * 0.5, (
             name,

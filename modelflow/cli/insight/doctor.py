@@ -219,16 +219,17 @@ def _show(found: "Diagnosis", case: "Case") -> None:
 
 
 def _show_finding(finding: "Finding", *, is_first: bool) -> None:
+    from modelflow.insight.doctor import format_changes
+
     head = "" if is_first else "also "
-    say(f"{head}{finding.node}: {finding.cause}: {finding.sentence}")
+    say(f"{head}{finding.headline}")
     for one in finding.evidence:
         _say("because", one)
     if finding.change:
-        sets = " ".join(f"--set {key}={value}" for key, value in finding.change.items())
         how = "measured" if finding.is_measured else "predicted"
         least = "at least " if finding.is_least else ""
         gain = "" if finding.gain is None else f"   {least}{finding.gain:+.0%} {how}"
-        _say("change", f"{sets}{gain}")
+        _say("change", f"{format_changes(finding.change)}{gain}")
     if finding.advice:
         _say("or" if finding.change else "advice", finding.advice)
     if finding.then:
@@ -246,5 +247,6 @@ def _show_patch(finding: "Finding", graph: GraphChoice) -> None:
     """Shows the change of a finding as a patch of the graph file, if that is possible."""
     from modelflow.config.edit.patch import patch_of
 
-    if finding.change and IN_FLIGHT not in finding.change and graph.path.is_file():
-        click.echo(patch_of(graph.path, finding.change)[1], nl=False)
+    path = graph.path
+    if finding.change and IN_FLIGHT not in finding.change and path.is_file():
+        click.echo(patch_of(path, path.read_bytes().decode(), finding.change)[1], nl=False)

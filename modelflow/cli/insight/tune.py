@@ -180,7 +180,7 @@ def _tell_change(
     from modelflow.insight.tune.report import html_of
 
     before = path.read_bytes().decode()
-    after, patch = patch_of(path, changes)
+    after, patch = patch_of(path, before, changes)
     click.echo(patch, nl=False)
     if html is not None:
         page = html_of(report, f"modelflow tune {path}", patch)

@@ -8,17 +8,17 @@ from modelflow.config.edit.graph_text import GraphText, diff
 from modelflow.config.read import form_of
 
 
-def patch_of(path: Path, changes: Mapping[str, Any]) -> tuple[str, str]:
+def patch_of(path: Path, before: str, changes: Mapping[str, Any]) -> tuple[str, str]:
     """Returns the changed text of a graph file, and the difference as a patch.
 
     Args:
         path: The graph file.
+        before: Its text.
         changes: ``{"node.key": value}``, as for ``--set``.
 
     Raises:
         ConfigError: A value cannot be written into the file.
     """
-    before = path.read_bytes().decode()
     if not changes:
         return before, ""
     after = GraphText.read(before, form_of(path), str(path)).override(changes).text

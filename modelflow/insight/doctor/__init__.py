@@ -18,7 +18,16 @@ flow (``experiments.py``): the cause is the one whose change gains.
 
 from modelflow.insight.doctor.case import Case
 from modelflow.insight.doctor.diagnosis import Diagnosis, diagnose
-from modelflow.insight.doctor.finding import Cause, Confidence, Finding
+from modelflow.insight.doctor.finding import Cause, Confidence, Finding, format_changes
 from modelflow.insight.doctor.service_time import ServiceTime
 
-__all__ = ["Case", "Cause", "Confidence", "Diagnosis", "Finding", "ServiceTime", "diagnose"]
+__all__ = [
+    "Case",
+    "Cause",
+    "Confidence",
+    "Diagnosis",
+    "Finding",
+    "ServiceTime",
+    "diagnose",
+    "format_changes",
+]

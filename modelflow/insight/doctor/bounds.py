@@ -6,7 +6,7 @@ loop, or at a short queue. In a server, they may wait for the HTTP thread. Each 
 """
 
 from modelflow.insight.doctor.case import Case, StageCase
-from modelflow.insight.doctor.finding import Cause, Confidence, Finding
+from modelflow.insight.doctor.finding import Cause, Finding
 
 # Above this load a node has enough to do, and a bound elsewhere is no limit.
 _ENOUGH = 0.9
@@ -161,7 +161,6 @@ def _queue_of(case: Case, stage: StageCase) -> Finding | None:
         change={f"{stage.name}.queue_size": 2 * node.batch_size},
         gain=gain,
         then=case.next_limit(stage)[1],
-        confidence=Confidence.MEDIUM,
     )
 
 

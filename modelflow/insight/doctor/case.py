@@ -17,6 +17,8 @@ _HELD = 0.05
 _FULL = 0.5
 _BUSY = 0.85
 _MOST_OF_ONE = 0.5
+# The share of the processors above which other processes use much.
+_MUCH_FOREIGN = 0.25
 # The mark of a stream unit in the plan's column ``unit``.
 _STREAM = "(stream)"
 
@@ -259,6 +261,16 @@ class Case:
     def used(self) -> float:
         """The number of processors that the flow and other processes used, as far as known."""
         return (self.cores or 0.0) + (self.foreign or 0.0)
+
+    @property
+    def has_foreign_load(self) -> bool:
+        """Whether other processes use much of the machine."""
+        return self.foreign is not None and self.foreign >= _MUCH_FOREIGN * self.processors
+
+    @cached_property
+    def busiest_in_python(self) -> StageCase:
+        """The stage whose own threads use processors the most. The flow has a stage."""
+        return max(self.stages, key=lambda stage: stage.cores)
 
     @property
     def rate(self) -> float:

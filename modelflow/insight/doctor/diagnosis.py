@@ -8,7 +8,7 @@ from modelflow.insight.doctor.bounds import BOUNDS
 from modelflow.insight.doctor.case import Case, StageCase
 from modelflow.insight.doctor.faults import FAULTS, WASTES
 from modelflow.insight.doctor.finding import Cause, Confidence, Finding
-from modelflow.insight.doctor.limits import LIMITS, foreign_load, processors, slow_input
+from modelflow.insight.doctor.limits import find_stage_limit, foreign_load, processors, slow_input
 
 AT_WORK = 0.75
 """The load above which a stage may be the limit of the flow."""
@@ -16,7 +16,6 @@ AT_WORK = 0.75
 # A stage that starves for a smaller share of the time has enough input.
 _NEVER = 0.05
 _MUCH_WAITING = 0.3
-_MUCH_FOREIGN = 0.25
 # Figures of fewer seconds say little.
 _LEAST_SECONDS = 1.0
 # Little's law: requests in flight = rate x latency. A larger relative error than this shows that
@@ -103,7 +102,7 @@ def find_limit(case: Case) -> Finding | None:
     if foreign is not None and not is_front:
         told = "" if own is None else f"{own.cause} of {own.node}; look again on a quiet machine"
         return replace(foreign, second=told)
-    if own is not None and (case.foreign or 0.0) >= _MUCH_FOREIGN * case.processors:
+    if own is not None and case.has_foreign_load:
         return replace(own, confidence=Confidence.LOW)
     return own
 
@@ -118,7 +117,7 @@ def _own_limit(case: Case, stage: StageCase | None) -> Finding | None:
     if wastes:
         return wastes[0]
     if stage.load >= AT_WORK:
-        return next((one for rule in LIMITS if (one := rule(case, stage)) is not None), None)
+        return find_stage_limit(case, stage)
     fed = min((one for one in case.stages if not one.is_source), key=lambda one: one.first.starved)
     return slow_input(case) if fed.first.starved >= _NEVER else processors(case, fed)
 
@@ -147,7 +146,7 @@ def _notes(case: Case) -> tuple[str, ...]:
                 f"the load changed meanwhile: {interval.in_flight} requests are in flight, but "
                 f"their rate and latency give {inside:.0f}"
             )
-    if case.foreign is not None and case.foreign >= _MUCH_FOREIGN * case.processors:
+    if case.has_foreign_load:
         found.append(
             f"other programs used {case.foreign:.1f} of {case.processors} processors meanwhile"
         )

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from modelflow.insight.doctor.bounds import BOUNDS
 from modelflow.insight.doctor.case import Case, StageCase
 from modelflow.insight.doctor.diagnosis import AT_WORK, Diagnosis, diagnose
-from modelflow.insight.doctor.experiments import Experiment, Laboratory
+from modelflow.insight.doctor.experiments import WORTH, Experiment, Laboratory
 from modelflow.insight.doctor.finding import Cause, Confidence, Finding
 from modelflow.insight.doctor.limits import (
-    LIMITS,
+    find_stage_limit,
     one_at_a_time,
     one_stream,
     processors,
@@ -44,7 +44,6 @@ _COUNTED = frozenset(
         Cause.COPIES,
         Cause.ONE_STREAM,
         Cause.FRONT_END,
-        Cause.SLOW_INPUT,
     }
 )
 # The faults with which a flow has another limit all the same.
@@ -53,7 +52,7 @@ _FAULTS = frozenset({Cause.BATCH_TIMEOUT})
 _LARGER = 4
 _MOST_ROWS = 64
 _MOST_THREADS = 32
-_STEPS = 3
+_STEPS = 4
 # A batch may be the limit if the calls have this share of its rows.
 _FULL = 0.8
 # Below this share of a processor the engine's threads take no part in the limit.
@@ -108,7 +107,7 @@ class Examination:
         stage = case.limiting
         if found.is_idle or stage is None or not case.is_held_back:
             return False
-        if any(one.cause in _COUNTED - {Cause.SLOW_INPUT} for one in found.findings):
+        if any(one.cause in _COUNTED for one in found.findings):
             return False
         return stage.load >= AT_WORK or any(bound(case) for bound in BOUNDS)
 
@@ -117,7 +116,7 @@ class Examination:
         assert stage is not None
         laboratory = Laboratory(self.flow, stage.name, self.wait, self.told)
         tried: list[Experiment] = []
-        finding = next(self._try_bounds(case, laboratory, tried), None)
+        finding = self._try_bounds(case, laboratory, tried)
         if finding is None and stage.load >= AT_WORK:
             finding = self._try_stage(case, stage, seen, laboratory, tried)
         if finding is None and stage.load < AT_WORK:
@@ -143,8 +142,8 @@ class Examination:
 
     def _try_bounds(
         self, case: Case, laboratory: Laboratory, tried: list[Experiment]
-    ) -> Iterator[Finding]:
-        """Yields the bounds whose change gains."""
+    ) -> Finding | None:
+        """Returns the first bound whose change gains."""
         for bound in BOUNDS:
             found = bound(case)
             if found is None or not found.change:
@@ -154,7 +153,8 @@ class Examination:
             if done is not None:
                 tried.append(done)
                 if done.is_gain:
-                    yield _add_gain(found, done)
+                    return _add_gain(found, done)
+        return None
 
     # -- a stage at work --------------------------------------------------------------------------
 
@@ -181,7 +181,7 @@ class Examination:
         if best is not None:
             return _add_gain(self._of_gain(case, stage, best), best)
         if not is_whole:  # the other changes may gain
-            return next((one for one in seen.findings if one.cause not in _FAULTS), None)
+            return _limit_of(seen)
         waits = [one.lock_wait for one in tried if one.cause is Cause.CAPACITY]
         late = max([case.lock_wait or 0.0, *waits])
         return self._without_gain(replace(case, lock_wait=late), stage, plan)
@@ -207,10 +207,10 @@ class Examination:
         """Yields steps with more threads for the stage and for stages with the same load."""
         stages = [
             one
-            for one in case.equals(stage, 0.1)
+            for one in case.equals(stage, WORTH)
             if self.flow.scheduler.plan.stages[one.name].unit.spec.kind.is_plain
         ]
-        for step in range(1, _STEPS + 2):
+        for step in range(1, _STEPS + 1):
             found = {}
             for one in stages:
                 most = case.processors if one.is_computing else _MOST_THREADS
@@ -233,7 +233,7 @@ class Examination:
             )
         else:
             told = "its threads are always at work, and the others wait for it"
-        seen = next((one for rule in LIMITS if (one := rule(case, stage)) is not None), None)
+        seen = find_stage_limit(case, stage)
         evidence = seen.evidence if seen is not None and seen.cause is best.cause else ()
         return Finding(
             stage.heaviest.node, best.cause, told, evidence or (f"busy {stage.busy:.0%}",)
@@ -241,8 +241,7 @@ class Examination:
 
     def _without_gain(self, case: Case, stage: StageCase, plan: "StagePlan") -> Finding | None:
         """Returns the cause for a stage that neither larger batches nor more threads help."""
-        worst = max(case.stages, key=lambda one: one.cores)
-        heavy = self.flow.scheduler.plan.stages[worst.name]
+        heavy = self.flow.scheduler.plan.stages[case.busiest_in_python.name]
         is_mobile = heavy.executor == "thread" and heavy.unit.spec.kind.is_plain
         reasons = [explain_immobility(unit) for unit in heavy.units] if is_mobile else [""]
         python = python_code(case, is_mobile=is_mobile and not any(reasons))
@@ -261,9 +260,13 @@ class Examination:
         return replace(one_at_a_time(stage), confidence=Confidence.HIGH)
 
 
+def _limit_of(seen: Diagnosis) -> Finding | None:
+    return next((one for one in seen.findings if one.cause not in _FAULTS), None)
+
+
 def _doubt(seen: Diagnosis) -> Finding | None:
     """Returns the limit that the figures show, although its change has gained nothing."""
-    found = next((one for one in seen.findings if one.cause not in _FAULTS), None)
+    found = _limit_of(seen)
     if found is None or not found.change:
         return found
     second = "something else: its change gained nothing when it was tried"
@@ -286,9 +289,7 @@ def _add_gain(finding: Finding, done: Experiment) -> Finding:
 
 
 def _larger_batches(plan: "StagePlan") -> Iterator[dict[str, Any]]:
-    most = min(
-        _MOST_ROWS, *plan.unit.allowed_batch_sizes[-1:], plan.unit.spec.max_batch_size or _MOST_ROWS
-    )
+    most = min(_MOST_ROWS, plan.unit.largest_batch or _MOST_ROWS)
     size = plan.batch_size
     while size < most:
         size = min(_LARGER * size, most)

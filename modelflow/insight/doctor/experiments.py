@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from modelflow.errors import FlowFailed, ModelflowError, StreamClosed
-from modelflow.insight.doctor.finding import Cause
+from modelflow.insight.doctor.finding import Cause, format_changes
 from modelflow.profile.process import LockProbe
 from modelflow.signals import Undisturbed
 
 if TYPE_CHECKING:
     from modelflow.flow import Flow
-    from modelflow.plan import StagePlan
 
 WORTH = 0.1
 """The least gain of a change that counts."""
@@ -70,8 +69,9 @@ class Experiment:
         return self.gain >= WORTH
 
     def __str__(self) -> str:
-        changes = " ".join(f"--set {key}={value}" for key, value in self.change.items())
-        return f"{changes}: {max(self.before):.1f} -> {min(self.after):.1f} rows/s"
+        return (
+            f"{format_changes(self.change)}: {max(self.before):.1f} -> {min(self.after):.1f} rows/s"
+        )
 
 
 class Laboratory:
@@ -215,11 +215,5 @@ class Laboratory:
                 own = stage.unit.settings.queue_sizes
                 found[target] = next((n for port, n in ports if port not in own), stage.bounds[0])
             else:
-                found[target] = _present(plan.stages[node], key)
+                found[target] = getattr(plan.stages[node], key)
         return found
-
-
-def _present(stage: "StagePlan", key: str) -> Any:
-    return (
-        stage.unit.settings.batch_timeout_ms if key == "batch_timeout_ms" else getattr(stage, key)
-    )

@@ -68,6 +68,11 @@ class Confidence(StrEnum):
     """Another cause would show the same figures."""
 
 
+def format_changes(changes: Mapping[str, Any]) -> str:
+    """Returns changes as options of a command: ``--set a.threads=2 --set a.batch_size=8``."""
+    return " ".join(f"--set {key}={value}" for key, value in changes.items())
+
+
 @dataclass(frozen=True)
 class Finding:
     """A problem of a flow.
@@ -100,3 +105,8 @@ class Finding:
     is_least: bool = False
     confidence: Confidence = Confidence.MEDIUM
     second: str = ""
+
+    @property
+    def headline(self) -> str:
+        """The node, the cause and the problem in a line."""
+        return f"{self.node}: {self.cause}: {self.sentence}"

@@ -19,7 +19,6 @@ _CONTENDED = 0.002
 _WANTED = 0.25
 _MUCH_WAITING = 0.3
 _MUCH_RUNNABLE = 0.25
-_MUCH_FOREIGN = 0.25
 _MUCH_SHORT = 0.2
 _FREE = 0.3
 _MUCH_ENGINE = 0.1
@@ -34,15 +33,23 @@ def interpreter_lock(case: Case, stage: StageCase) -> Finding | None:
     The finding names the stage that computes the most, because it holds the lock. The waiting stage
     is only its victim.
     """
-    late, workers = case.lock_wait, sum(s.threads for s in case.stages if s.occupied > 0.5)
-    if late is None or late < _CONTENDED or workers < 2 or stage.first.waiting < _MUCH_WAITING:
+    workers = sum(one.threads for one in case.stages if one.occupied > 0.5)
+    if workers < 2 or stage.first.waiting < _MUCH_WAITING:
         return None
-    return _python_finding(case, max(case.stages, key=lambda one: one.cores), late)
+    return python_code(case)
 
 
-def _python_finding(
-    case: Case, worst: StageCase, late: float, *, is_mobile: bool = True
-) -> Finding:
+def python_code(case: Case, *, is_mobile: bool = True) -> Finding | None:
+    """Returns the finding for the stage that holds a contended interpreter lock the most, or None.
+
+    Args:
+        case: The flow.
+        is_mobile: Whether the units of this stage may run with ``workers=process``.
+    """
+    late = case.lock_wait
+    if late is None or late < _CONTENDED:
+        return None
+    worst = case.busiest_in_python
     node, threads = worst.first, max(worst.threads, min(2 * worst.threads, case.processors))
     # At most one processor for each process. The transfer there and back costs time (0.6).
     most = min(float(threads), case.processors - (case.foreign or 0.0)) / max(0.5, worst.cores)
@@ -71,8 +78,7 @@ def foreign_load(case: Case, stage: StageCase | None) -> Finding | None:
         case: The flow.
         stage: The stage with the greatest load, if it is known.
     """
-    foreign = case.foreign or 0.0
-    if foreign < _MUCH_FOREIGN * case.processors or stage is None:
+    if not case.has_foreign_load or stage is None:
         return None
     node = stage.first
     is_short = case.used >= case.processors - 2 * _FREE
@@ -85,7 +91,7 @@ def foreign_load(case: Case, stage: StageCase | None) -> Finding | None:
         Cause.FOREIGN_LOAD,
         "other programs have the processors that it wants, so its own limit cannot be told",
         (
-            f"others use {foreign:.1f} of {case.processors} processors, this flow "
+            f"others use {case.foreign or 0.0:.1f} of {case.processors} processors, this flow "
             f"{case.cores or 0.0:.1f}",
             f"for {node.runnable:.0%} of the time in its calls its threads could have run and had "
             "no processor",
@@ -231,21 +237,6 @@ def one_at_a_time(stage: StageCase) -> Finding:
     )
 
 
-def python_code(case: Case, *, is_mobile: bool) -> Finding | None:
-    """Returns the finding for the stage that holds a contended interpreter lock the most, or None.
-
-    Args:
-        case: The flow.
-        is_mobile: Whether the unit of the heaviest stage may run with ``workers=process``.
-    """
-    late = case.lock_wait
-    if late is None or late < _CONTENDED:
-        return None
-    return _python_finding(
-        case, max(case.stages, key=lambda one: one.cores), late, is_mobile=is_mobile
-    )
-
-
 def _is_crowded(case: Case, stage: StageCase) -> bool:
     """Returns whether the threads could run but have no processor, when more threads gain nothing.
 
@@ -310,3 +301,8 @@ LIMITS = (
     processors,
 )
 """The rules for a stage that is always at work, in the order of their use."""
+
+
+def find_stage_limit(case: Case, stage: StageCase) -> Finding | None:
+    """Returns the finding of the first rule that fits a stage at work, or None."""
+    return next((one for rule in LIMITS if (one := rule(case, stage)) is not None), None)

@@ -39,7 +39,7 @@ class LoadedFlow:
         self._is_over = threading.Event()
 
     @property
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """The seconds that are left for the tuning; below 0 after the limit."""
         return self._until - SYSTEM_CLOCK.now()
 

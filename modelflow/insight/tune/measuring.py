@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from modelflow.errors import TuningError
-from modelflow.insight.doctor.case import Case, StageCase
+from modelflow.insight.doctor.case import Case
 from modelflow.insight.load.options import LoadOptions
 from modelflow.insight.load.report import LoadReport
 from modelflow.insight.tune.cost import StageCost, costs_of
@@ -67,7 +67,7 @@ class Measuring:
         """
         self._start = self.load.settings
         self._say("rows of a request")
-        self._until = (1.0 - _SHARE) * self.load.left
+        self._until = (1.0 - _SHARE) * self.load.seconds_left
         self._visits, latency = self._count_visits()
         self._brief = min(_LONGEST, max(min(_BRIEF, self.seconds), _REQUESTS * latency))
         slow = self._all(1, dict.fromkeys(self._start.stages, 1))
@@ -110,8 +110,10 @@ class Measuring:
             self._say(f"{grown} with {threads} threads" if grown else "one thread a node")
             case, report = self._observe(settings, int(min(_MOST, max(_FEWEST, rate / 2))))
             rate = report.rate
-            limit = _limit_of(case)
-            if limit is None or (limit.name == grown and rate < _BRINGS * before):
+            limit = case.limiting
+            if limit is None or limit.occupied < _AT_WORK:  # no stage is always at work
+                return
+            if limit.name == grown and rate < _BRINGS * before:
                 return
             threads = settings.stages[limit.name].threads
             if "threads" not in self.free[limit.name] or threads >= self.most_threads:
@@ -156,17 +158,10 @@ class Measuring:
 
     @property
     def _is_late(self) -> bool:
-        return self.load.left < self._until
+        return self.load.seconds_left < self._until
 
     def _say(self, text: str) -> None:
-        self.told(f"measuring: {text} (at most {self.load.left:.0f} s left)")
-
-
-def _limit_of(case: Case) -> StageCase | None:
-    """Returns the stage that limits the rate, or None if no stage is always at work."""
-    stages = [stage for stage in case.stages if not stage.is_source]
-    limit = max(stages, key=lambda stage: stage.load, default=None)
-    return None if limit is None or limit.occupied < _AT_WORK else limit
+        self.told(f"measuring: {text} (at most {self.load.seconds_left:.0f} s left)")
 
 
 def _gains(case: Case, size: int) -> bool:

@@ -221,7 +221,7 @@ class Tuning:
         return None
 
     def _search(self) -> Search:
-        until = self._load.left - _SEARCH
+        until = self._load.seconds_left - _SEARCH
         measured = self._measured
         return Search(
             self._costs,
@@ -231,7 +231,7 @@ class Tuning:
             measured.most_threads,
             measured.most_rows,
             self._lag,
-            lambda: self._is_late or self._load.left < until,
+            lambda: self._is_late or self._load.seconds_left < until,
         )
 
     def _simulate(self, costs: Mapping[str, StageCost], settings: Settings) -> Outcome:
@@ -258,13 +258,13 @@ class Tuning:
         """Tries settings, and corrects the costs by the result."""
         name = name or f"trial {len(self._tried) + 1} of at most {MOST_TRIALS}"
         changes = self._start.name_changes(settings)
-        self.told(f"{name} (at most {self._load.left:.0f} s left): {changes}")
-        predicted, left = self._search().look_at(settings), self._load.left
+        self.told(f"{name} (at most {self._load.seconds_left:.0f} s left): {changes}")
+        predicted, left = self._search().look_at(settings), self._load.seconds_left
         clients = self.clients if self.goal.rate is None else None
         case, report = self._load.observe(
             settings, self.seconds, clients=clients, rate=self.goal.rate
         )
-        self._longest = max(self._longest, left - self._load.left)
+        self._longest = max(self._longest, left - self._load.seconds_left)
         latency = latency_of(report, self.goal.percent)
         self._tried.append(Trial(settings, report.rate, latency, report, predicted))
         self._foreign = max(self._foreign, case.foreign or 0.0)
@@ -280,7 +280,7 @@ class Tuning:
     def _is_late(self) -> bool:
         """Whether the time is needed for the final comparison, or for a single trial."""
         trials = 2 * _ROUNDS + 1 if len(self._tried) > 1 else 1
-        return self._load.left < trials * self._longest
+        return self._load.seconds_left < trials * self._longest
 
     def _score_of(self, trial: Trial, margin: float = _MARGIN) -> tuple[float, float]:
         return self.goal.score(trial.rate, trial.latency, margin)
@@ -302,7 +302,7 @@ class Tuning:
         before, after = [first], [chosen]
         if winner == self._start:
             after = []
-        elif rounds := max(0, min(_ROUNDS, int(self._load.left / (2 * self._longest)))):
+        elif rounds := max(0, min(_ROUNDS, int(self._load.seconds_left / (2 * self._longest)))):
             compared = len(self._tried)
             for number in range(2 * rounds):
                 settings = winner if number % 2 else self._start
@@ -431,5 +431,4 @@ def _free_of(stage: StagePlan) -> frozenset[str]:
 
 def _most_rows(stage: StagePlan) -> int:
     """Returns the largest batch size that a stage's unit accepts."""
-    allowed, most = stage.unit.allowed_batch_sizes, stage.unit.spec.max_batch_size
-    return min(_MOST_ROWS, allowed[-1] if allowed else most or _MOST_ROWS)
+    return min(_MOST_ROWS, stage.unit.largest_batch or _MOST_ROWS)

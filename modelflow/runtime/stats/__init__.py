@@ -7,10 +7,11 @@ from modelflow.runtime.stats.counters import QueueStats, WorkerStats
 from modelflow.runtime.stats.flow_stats import FlowStats, RequestStats
 from modelflow.runtime.stats.histogram import Histogram
 from modelflow.runtime.stats.node_stats import GONE, NodeStats, add_nodes
-from modelflow.runtime.stats.processor_time import ThreadTime
+from modelflow.runtime.stats.processor_time import NOTHING, ThreadTime, read_schedule
 
 __all__ = [
     "GONE",
+    "NOTHING",
     "FlowStats",
     "Histogram",
     "NodeStats",
@@ -19,4 +20,5 @@ __all__ = [
     "ThreadTime",
     "WorkerStats",
     "add_nodes",
+    "read_schedule",
 ]

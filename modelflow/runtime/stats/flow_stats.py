@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from modelflow.runtime.stats.histogram import Histogram, Record
-from modelflow.runtime.stats.node_stats import NodeStats, add_nodes
+from modelflow.runtime.stats.node_stats import NodeStats, add_nodes, add_up
 from modelflow.table import html_table, text_table, time_text
 
 
@@ -101,8 +101,8 @@ class FlowStats(Mapping[str, NodeStats]):
             Counter(self.unread) + Counter(other.unread),
             self.unread_bound + other.unread_bound,
             Counter(self.pool) + Counter(other.pool),
-            _add_up(self.admission, other.admission),
-            _add_up(self.answered, other.answered),
+            add_up(self.admission, other.admission),
+            add_up(self.answered, other.answered),
         )
 
     @property
@@ -162,7 +162,3 @@ def _row(node: NodeStats) -> dict[str, str]:
         "queue": f"{node.queue} of {node.capacity}" if node.capacity else "-",
         "errors": str(node.errors + node.expired),
     }
-
-
-def _add_up(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
-    return {name: one.get(name, 0.0) + other.get(name, 0.0) for name in {**one, **other}}

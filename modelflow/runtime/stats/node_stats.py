@@ -126,10 +126,10 @@ class NodeStats:
     def mean_batch_size(self) -> float:
         """The average number of rows in a take, without calls for events; 0 without takes."""
         calls = sum(count for size, count in self.batch_sizes.items() if size)
-        return self.taken / calls if calls else 0.0
+        return self.rows_taken / calls if calls else 0.0
 
     @property
-    def taken(self) -> int:
+    def rows_taken(self) -> int:
         """The number of rows that were taken from the queue, with the rows in error."""
         return sum(size * count for size, count in self.batch_sizes.items())
 
@@ -139,10 +139,10 @@ class NodeStats:
             name: getattr(self, name) + getattr(other, name) for name in _ADDED
         }
         mixed: dict[str, Any] = {
-            name: _add_up(getattr(self, name), getattr(other, name)) for name in _MIXED
+            name: add_up(getattr(self, name), getattr(other, name)) for name in _MIXED
         }
         figures = {
-            name: _add_up(self.figures.get(name, {}), other.figures.get(name, {}))
+            name: add_up(self.figures.get(name, {}), other.figures.get(name, {}))
             for name in {**self.figures, **other.figures}
         }
         batch_size = max(self.batch_size, other.batch_size)
@@ -266,8 +266,8 @@ def add_nodes(total: dict[str, NodeStats], more: Mapping[str, NodeStats]) -> Non
         total[name] = total[name] + node if name in total else node
 
 
-def _add_up(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Returns a mapping with the sums of both mappings."""
+def add_up(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Returns a mapping with the sums of the numbers in both mappings."""
     found = dict(one)
     for key, value in other.items():
         found[key] = found.get(key, 0) + value

@@ -12,13 +12,13 @@ class ThreadTime:
     us, and costs the thread nothing. On systems without this file both values stay 0.
     """
 
-    __slots__ = ("_began", "_ended", "_path")
+    __slots__ = ("_began", "_ended", "_thread")
 
     def __init__(self) -> None:
         """Starts to measure the calling thread."""
-        self._path = f"/proc/self/task/{threading.get_native_id()}/schedstat"
+        self._thread = threading.get_native_id()
         self._ended: tuple[float, float] | None = None
-        self._began = _read(self._path) or (0.0, 0.0)
+        self._began = read_schedule(self._thread) or (0.0, 0.0)
 
     def end(self) -> None:
         """Stores the final values, because the thread ends."""
@@ -28,7 +28,7 @@ class ThreadTime:
         """Returns the seconds on a processor, and the seconds of waiting for a processor."""
         if self._ended is not None:
             return self._ended
-        now = _read(self._path)
+        now = read_schedule(self._thread)
         if now is None:
             return NOTHING
         ran, waited = self._began
@@ -42,9 +42,17 @@ NOTHING = (0.0, 0.0)
 """The values of a thread that never ran."""
 
 
-def _read(path: str) -> tuple[float, float] | None:
+def read_schedule(thread: int) -> tuple[float, float] | None:
+    """Returns the seconds of a thread on a processor, and waiting for a processor.
+
+    Args:
+        thread: The thread's id in the system, in this process.
+
+    Returns:
+        None if the system does not count them, or if the thread has ended.
+    """
     try:
-        with open(path, "rb", buffering=0) as file:
+        with open(f"/proc/self/task/{thread}/schedstat", "rb", buffering=0) as file:
             ran, waited, _ = file.read(_LINE).split()
     except (OSError, ValueError):  # no Linux, or the thread has just ended
         return None
