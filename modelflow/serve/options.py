@@ -123,7 +123,11 @@ class ServeOptions:
             version up and serves the others.
         is_repository_open: Lets clients load and unload models with POST
             /v2/repository/models/NAME/load.
-        max_requests: Most unanswered requests to one model. The next request is answered 503.
+        max_requests: Most unanswered requests to one model. The next request is answered 503. The
+            limit holds separately for requests of the first class (priority 1).
+        max_sequences: Most open sequences of one model in one process. The next start is answered
+            429 or RESOURCE_EXHAUSTED.
+        sequence_timeout: Seconds without a request after which a sequence ends.
         max_body: The longest body or gRPC message in bytes. A longer body is answered 413, a longer
             message RESOURCE_EXHAUSTED.
         max_bodies: Most bytes of all bodies and messages that are being read or processed. A
@@ -170,6 +174,8 @@ class ServeOptions:
     load_timeout: float = _option(600.0, "--load-timeout", SERVED, "timeout")
     is_repository_open: bool = _option(False, "--allow-repository", SERVED, "flag")
     max_requests: int = _option(1000, "--max-requests", REQUESTS, least=1)
+    max_sequences: int = _option(10_000, "--max-sequences", REQUESTS, least=1)
+    sequence_timeout: float = _option(60.0, "--sequence-timeout", REQUESTS, "timeout")
     max_body: int = _option(64 << 20, "--max-body", REQUESTS)
     max_bodies: int = _option(1 << 30, "--max-bodies", REQUESTS)
     max_decompressed: int | None = _option(None, "--max-decompressed", REQUESTS)

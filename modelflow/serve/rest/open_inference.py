@@ -29,6 +29,7 @@ from modelflow.serve.requests.model import Model, Terms
 from modelflow.serve.requests.pending import NOT_TOGETHER, ReadRows
 from modelflow.serve.requests.request_batch import BatchMember
 from modelflow.serve.requests.rows import check_item, describe_tensor
+from modelflow.serve.requests.time_limits import PRIORITY, is_first
 from modelflow.serve.rest.row_reader import RestRowReader
 from modelflow.wire.json_writer import json_of
 from modelflow.wire.open_inference.documents import server_document
@@ -107,13 +108,15 @@ class InferReader(RestRowReader):
     """The reader of infer requests, which reads several requests with one tensor each together."""
 
     deadline_mark = b'"timeout"'
+    priority_mark = b'"priority"'
 
     def ask(self, http_request: HttpRequest, model: Model, seconds: float | None) -> None:
         """Reads one request and sends its inputs to the model; see `RestRowReader.ask`."""
-        model.expect(seconds)
+        is_asked = PRIORITY in http_request.head.named and is_first(http_request)
+        model.expect(seconds, is_first=is_asked or self.priority_mark in http_request.body)
         request = _read(http_request, model, self.options)
         done = partial(self.answer, http_request, request)
-        terms = Terms(seconds, http_request.request_context)
+        terms = Terms(seconds, http_request.request_context, is_first=is_asked)
         http_request.on_gone = infer(model, request, done, terms).cancel
 
     def rows(self, requests: Sequence[HttpRequest], model: "ServedModel") -> ReadRows:
@@ -205,8 +208,9 @@ def _fits(request: CutRequest, model: Model) -> bool:
         model.options.check_rows(len(tensor.array), where)
     except Problem:
         return False  # `ask` reports the problem to the client
-    # `deadline_mark` misses an escaped spelling of "timeout" in the JSON.
-    return tensor.name == port.name and "timeout" not in request.form.parameters
+    # The marks miss an escaped spelling of a name in the JSON. Other parameters are for `ask`, too.
+    is_plain = request.form.parameters.keys() <= {"binary_data_output"}
+    return tensor.name == port.name and is_plain
 
 
 def _read_raw(body: bytes, model: Model) -> InferRequest:

@@ -139,6 +139,8 @@ class ModelDirectory:
             "signature_name": model.signature_name,
             "method": model.method,
             "tensor_names": dict(model.tensor_names),
+            "parameters": list(model.parameters),
+            "sequence_refusal": model.sequence_refusal,
             "batching": [batching.most, batching.sizes, batching.seconds],
             "inputs": [_port(port) for port in model.signature.inputs],
             "outputs": [_port(port) for port in model.signature.outputs],

@@ -14,7 +14,7 @@ from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.ipc.shared_memory import ChannelDescriptors
 from modelflow.serve.processes.rpc.model_directory import ModelDirectory
 from modelflow.serve.processes.rpc.rpc_client import words_of
-from modelflow.serve.requests.model import Inference, Terms
+from modelflow.serve.requests.model import Inference, SequenceStep, Terms
 from modelflow.serve.requests.status import problem_of
 from modelflow.wire.problem import Code, Problem
 
@@ -114,7 +114,9 @@ class RequestServer:
     # -- requests ---------------------------------------------------------------------------------
 
     def _take(self, kind: str, number: int, rest: list[Any], read: Callable[[Value], Any]) -> None:
-        key, values, deadline, context, is_stream = rest
+        key, values, deadline, context, is_stream, further = rest
+        is_first, sequence, parameters = further or (False, None, None)
+        step = None if sequence is None else SequenceStep(*sequence)
         request_context = None if context is None else _ForwardedContext(context)
         found: Any = {
             name: read(value) if kind == "infer" else [*map(read, value)]
@@ -124,7 +126,8 @@ class RequestServer:
             model = self._directory.find(key)
             ask: Any = model.infer if kind == "infer" else model.send
             done = self._stream_done(number) if is_stream else self._answer_done(number, kind)
-            self._calls[number] = ask(found, done, Terms(deadline, request_context, is_stream))
+            terms = Terms(deadline, request_context, is_stream, is_first, step, parameters)
+            self._calls[number] = ask(found, done, terms)
         except Exception as error:  # noqa: BLE001 - every client gets an answer
             self._link.say("problem", number, *words_of(problem_of(error)))
         else:

@@ -11,8 +11,12 @@ from modelflow.serve.processes.rpc.remote_model import RemoteCall
 from modelflow.serve.requests.admission import OverloadedError
 from modelflow.wire.problem import Code, Problem
 
-SentTerms = tuple[float | None, Mapping[str, Any] | None, bool]
-"""The deadline in seconds, the session's context, and whether the request is a stream."""
+SentTerms = tuple[Any, ...]
+"""The deadline, the session's context, whether the request is a stream, and further terms.
+
+The further terms are None, or whether the request is of the first class, its sequence (None or a
+list), and its parameters.
+"""
 
 
 class RpcClient:
@@ -29,7 +33,7 @@ class RpcClient:
         self._link = link
 
     def infer(
-        self, call: RemoteCall, key: int, arrays: Mapping[str, npt.NDArray[Any]], terms: SentTerms
+        self, call: RemoteCall, key: Any, arrays: Mapping[str, npt.NDArray[Any]], terms: SentTerms
     ) -> None:
         """Sends a request of arrays.
 
@@ -41,7 +45,7 @@ class RpcClient:
         link.say("infer", self._number(call), key, values, *terms)
 
     def send(
-        self, call: RemoteCall, key: int, items: Mapping[str, Sequence[Any]], terms: SentTerms
+        self, call: RemoteCall, key: Any, items: Mapping[str, Sequence[Any]], terms: SentTerms
     ) -> None:
         """Sends a request of items; see `infer`."""
         link = self._get_link()
