@@ -43,7 +43,7 @@ class Total(modelflow.FlowUnit):
         outputs=(modelflow.Port("out"),),
         kind=modelflow.Stream(modelflow.Count.SAME),
     )
-    ends: list = []  # noqa: RUF012 - of all tests
+    ends: list[tuple[object, int]] = []  # noqa: RUF012 - of all tests
 
     def stream_start(self, ctx):
         ctx.state["total"] = 0

@@ -58,6 +58,8 @@ class Models:
         """Called after each change of the table."""
         self.call_when_seen: Callable[[Callable[[], object]], object] = _at_once
         """Calls a function when all readers, also in other processes, have seen all changes."""
+        self.on_add: Callable[[Any], object] | None = None
+        """Called with each signature of a model of this process before requests reach it."""
 
     def __iter__(self) -> Iterator[Model]:
         """Yields the models that are available now. From any thread."""
@@ -105,6 +107,9 @@ class Models:
 
     def add(self, model: Model) -> None:
         """Adds a model, or replaces the model of the same name and version."""
+        if self.on_add is not None:
+            for one in model.all_signatures():
+                self.on_add(one)
         self.expect(model.name)
         entry = self._entries[model.name]
         entry.models[model.version] = model

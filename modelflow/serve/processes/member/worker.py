@@ -34,12 +34,18 @@ class WorkerMember(ReplicaMember):
         return self._join(options, own)
 
     def _join(self, options: ServeOptions, own: ModelSource | None) -> ModelSource:
-        self._far = RemoteModelSource(options, self.fd_channel, self.isolated, own)
+        self._far = RemoteModelSource(
+            options, self.fd_channel, self.isolated, own, self.connect_peer
+        )
         return self._far
 
     async def end(self) -> None:
         """Closes the links to the other processes."""
+        await super().end()
         await self._far.close()
+
+    def _open_links(self, _: LoopQueue) -> None:
+        """Does nothing, because the source of the models takes all links."""
 
 
 class PublishedModels:
@@ -86,8 +92,11 @@ class ModelsMember(ReplicaMember):
         """Starts to take requests of the supervisor and of workers."""
         self._loop_queue = loop_queue
         self._directory.begin(loop_queue)
-        loop_queue.post(partial(self.fd_channel.open, self._welcome))
         super().begin(loop_queue)
+
+    def _open_links(self, loop_queue: LoopQueue) -> None:
+        """Starts to take links to workers."""
+        loop_queue.post(partial(self.fd_channel.open, self._welcome))
 
     async def end(self) -> None:
         """Closes the links to workers."""

@@ -106,6 +106,10 @@ class NoPeers:
         told(None)
 
 
+def _ignore_peer(_ends: ChannelDescriptors, _peer: int) -> None:
+    """Does nothing, because a process without models has no peers."""
+
+
 class RemoteModelSource:
     """A `ModelSource` of models that run in other processes. For the server's thread.
 
@@ -121,6 +125,7 @@ class RemoteModelSource:
         fd_channel: FdChannel,
         isolated: Mapping[int, str],
         own: ModelSource | None = None,
+        on_peer: Callable[[ChannelDescriptors, int], object] = _ignore_peer,
     ) -> None:
         """Stores the processes that have the models.
 
@@ -129,7 +134,9 @@ class RemoteModelSource:
             fd_channel: The channel on which links arrive. The source owns it.
             isolated: The models that have their own processes, by process number, from 1.
             own: The other models, which run in this process. None if process 0 has them.
+            on_peer: Takes each link to another replica, with its negative number.
         """
+        self._on_peer = on_peer
         self._own = own
         self._fd_channel = fd_channel
         self._isolated = dict(isolated)
@@ -174,7 +181,10 @@ class RemoteModelSource:
         self._fd_channel.open(self._connect)
 
     def _connect(self, ends: ChannelDescriptors, peer: int) -> None:
-        self._remote_models[peer].connect(ends, self._loop_queue)
+        if peer < 0:
+            self._on_peer(ends, peer)
+        else:
+            self._remote_models[peer].connect(ends, self._loop_queue)
 
     def _tell_settled(self) -> None:
         self._told()

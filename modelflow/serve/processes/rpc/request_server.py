@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 from weakref import WeakSet
 
 from modelflow.errors import EndOfStream
@@ -12,9 +12,8 @@ from modelflow.ipc.frame import Value
 from modelflow.ipc.link import Link
 from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.ipc.shared_memory import ChannelDescriptors
-from modelflow.serve.processes.rpc.model_directory import ModelDirectory
 from modelflow.serve.processes.rpc.rpc_client import words_of
-from modelflow.serve.requests.model import Inference, SequenceStep, Terms
+from modelflow.serve.requests.model import Inference, Model, SequenceStep, Terms
 from modelflow.serve.requests.status import problem_of
 from modelflow.wire.problem import Code, Problem
 
@@ -46,6 +45,22 @@ class _ForwardedContext:
     on_cancel = over
 
 
+class RequestedModels(Protocol):
+    """The models that another process may ask. A `ModelDirectory`, for example."""
+
+    def find(self, key: Any, /) -> Model:
+        """Returns the model of a key. Raises `Problem` or `KeyError` without one."""
+
+    def add(self, reader: "RequestServer", /) -> None:
+        """Adds a process that asks."""
+
+    def remove(self, reader: "RequestServer", /) -> None:
+        """Removes a process that has ended."""
+
+    def look(self) -> None:
+        """Notes that a process has seen a change."""
+
+
 class RequestServer:
     """A server for the requests of a single worker. For the server's thread.
 
@@ -57,7 +72,7 @@ class RequestServer:
         self,
         ends: ChannelDescriptors,
         loop_queue: LoopQueue,
-        directory: ModelDirectory,
+        directory: "RequestedModels",
         on_lost: "Callable[[RequestServer], object]",
     ) -> None:
         """Starts the link.

@@ -22,8 +22,14 @@ list), and its parameters.
 class RpcClient:
     """A client that sends requests to the process with the models. For the server's thread."""
 
-    def __init__(self) -> None:
-        """Creates a client without a link. `connect` adds the link."""
+    def __init__(self, explain_loss: Callable[[], Problem] | None = None) -> None:
+        """Creates a client without a link. `connect` adds the link.
+
+        Args:
+            explain_loss: Returns the error of requests whose link is lost. None for the error of
+                the process with the models.
+        """
+        self._explain_loss = explain_loss or _process_gone
         self._link: Link | None = None
         self._calls: dict[int, RemoteCall] = {}
         self._count = 0
@@ -84,11 +90,11 @@ class RpcClient:
         self._link = None
         calls, self._calls = self._calls, {}
         for call in calls.values():
-            call.on_failure(_process_gone())
+            call.on_failure(self._explain_loss())
 
     def _get_link(self) -> Link:
         if self._link is None:
-            raise _process_gone()
+            raise self._explain_loss()
         return self._link
 
     def _number(self, call: RemoteCall) -> int:
