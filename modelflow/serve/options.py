@@ -7,7 +7,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from modelflow.errors import ConfigError
 from modelflow.http.options import ConnectionLimits, TlsOptions
+from modelflow.quantities import bytes_of
 from modelflow.wire.json_outline import JsonLimits
 from modelflow.wire.problem import Code, refuse
 
@@ -128,6 +130,9 @@ class ServeOptions:
         max_sequences: Most open sequences of one model in one process. The next start is answered
             429 or RESOURCE_EXHAUSTED.
         sequence_timeout: Seconds without a request after which a sequence ends.
+        caches: The size of the response cache of each model, [NAME=]SIZE: 64MiB, or digits=1GiB.
+            Equal inputs then get the stored outputs. May be repeated. A graph can set cache in its
+            section [serve].
         max_body: The longest body or gRPC message in bytes. A longer body is answered 413, a longer
             message RESOURCE_EXHAUSTED.
         max_bodies: Most bytes of all bodies and messages that are being read or processed. A
@@ -173,6 +178,7 @@ class ServeOptions:
     poll: float = _option(0.0, "--poll", SERVED, "seconds", metavar="SECONDS")
     load_timeout: float = _option(600.0, "--load-timeout", SERVED, "timeout")
     is_repository_open: bool = _option(False, "--allow-repository", SERVED, "flag")
+    caches: tuple[str, ...] = _option((), "--cache", SERVED, "texts", metavar="[NAME=]SIZE")
     max_requests: int = _option(1000, "--max-requests", REQUESTS, least=1)
     max_sequences: int = _option(10_000, "--max-sequences", REQUESTS, least=1)
     sequence_timeout: float = _option(60.0, "--sequence-timeout", REQUESTS, "timeout")
@@ -197,6 +203,23 @@ class ServeOptions:
     def expanded(self) -> int:
         """Returns the limit in bytes on a body after decompression or expansion."""
         return self.max_body if self.max_decompressed is None else self.max_decompressed
+
+    def __post_init__(self) -> None:
+        """Checks the sizes of caches.
+
+        Raises:
+            ConfigError: A size has another form.
+        """
+        for text in self.caches:
+            if bytes_of(text.rpartition("=")[2]) is None:
+                raise ConfigError(
+                    f"--cache: got {text!r}; expected a size, or NAME=SIZE, as in digits=64MiB"
+                )
+
+    def cache_of(self, name: str) -> int:
+        """Returns the size of a model's response cache in bytes, or 0."""
+        sizes = dict(text.rpartition("=")[::2] for text in self.caches)
+        return int(bytes_of(sizes.get(name, sizes.get("", "0"))) or 0)
 
     def check_elements(self, count: int, where: str) -> None:
         """Checks the number of elements of a tensor against the limit.

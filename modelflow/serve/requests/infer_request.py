@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 class InferCall:
     """A request to a served model. For the server's thread, except where noted."""
 
+    cache_key: bytes | None = None
+    """The key under which the answer is stored in the model's cache. None for no storing."""
+
     def __init__(
         self,
         model: "ServedModel",
@@ -178,6 +181,8 @@ class InferCall:
             raise
         now = SYSTEM_CLOCK.now()
         figures.on_answers(self.rows, (now - self.began,), now - self.left_at)
+        if self.cache_key is not None and self.model.cache is not None:
+            self.model.cache.store(self.cache_key, found)
         if self.trace_id:
             figures.on_traces(((self.trace_id, now - self.began),))
         return found

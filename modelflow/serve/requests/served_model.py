@@ -25,7 +25,8 @@ from modelflow.serve.requests.model import (
 )
 from modelflow.serve.requests.pending import PendingRequests, is_of_numbers
 from modelflow.serve.requests.rows import hide_triggers, is_whole, items_of
-from modelflow.serve.requests.sequences import SequenceCall, Sequences, explain_refusal
+from modelflow.serve.requests.state.response_cache import CachedCall, ResponseCache, hash_inputs
+from modelflow.serve.requests.state.sequences import SequenceCall, Sequences, explain_refusal
 from modelflow.serve.requests.submit_queue import SubmitQueue
 from modelflow.wire.problem import Code
 
@@ -46,6 +47,7 @@ class ServedModel(Model):
         flow: The flow that answers the requests.
         submit_queue: The queue of requests for the flow.
         sequences: The open sequences of requests.
+        cache: The stored answers. None without a cache.
         find_owner: Returns the model of the process that has a sequence, or None for this process.
     """
 
@@ -72,7 +74,9 @@ class ServedModel(Model):
         self.admission = Admission(name, options.max_requests, make_room=self._catch_up)
         self.figures = ModelCounts()
         self.on_closed: Callable[[], object] | None = None
-        if flow.scheduler.is_row_by_row and is_of_numbers(signature):
+        size = options.cache_of(name) or flow.graph.config.serve.cache
+        self.cache = ResponseCache(size) if size else None
+        if self.cache is None and flow.scheduler.is_row_by_row and is_of_numbers(signature):
             self.pending = PendingRequests(self)
         self.submit_queue = SubmitQueue(flow.scheduler, loop_queue, self.pending, self._on_close)
         self._on_idle: Callable[[], object] | None = None
@@ -129,7 +133,15 @@ class ServedModel(Model):
         given = items or self.triggers
         if sequence is not None:
             return self._send_step(sequence, given, done, terms, context or {})
+        key = None
+        if self.cache is not None and not terms.is_stream:
+            key = hash_inputs(self.signature_name, given, parameters)
+            found = self.cache.find(key)
+            self.figures.on_lookup(is_hit=found is not None)
+            if found is not None:
+                return CachedCall(self, given, done, found)
         call = InferCall(self, given, done, terms, context)
+        call.cache_key = key
         self.admission.admit(deadline, is_first=is_first)
         if request_context is not None:
             call.watch(request_context)

@@ -3,6 +3,7 @@
 import itertools
 import os
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
@@ -72,6 +73,11 @@ def send(replica_group, name, value, connection=None, wait=0, **flags):
     return tuple(found["outputs"][0]["data"]) if status == 200 else (status, found["error"])
 
 
+def _run(replica_group, flags, connection, numbers):
+    """Sends a step of several sequences over one connection."""
+    return [(n, send(replica_group, n + 1, n, connection, **flags)) for n in numbers]
+
+
 @pytest.mark.parametrize("option", ["--replicas", "--workers"])
 def test_interleaved_sequences_over_many_connections_keep_their_states(folder, option):
     count, width = 200, 50
@@ -88,17 +94,9 @@ def test_interleaved_sequences_over_many_connections_keep_their_states(folder, o
                     shares[next(turns)].append(number)
                 flags = {"start": 1} if step == 1 else {"end": 1} if step == STEPS else {}
 
-                def run(place, shares=shares, flags=flags):
-                    return [
-                        (
-                            number,
-                            send(replica_group, number + 1, number, connections[place], **flags),
-                        )
-                        for n in shares[place]
-                    ]
-
+                run = partial(_run, replica_group, flags)
                 with ThreadPoolExecutor(width) as pool:
-                    for number, found in itertools.chain(*pool.map(run, range(width))):
+                    for number, found in itertools.chain(*pool.map(run, connections, shares)):
                         assert found[:2] == (number * step, step)
                         homes.setdefault(number, set()).add(found[2])
         assert {len(found) for found in homes.values()} == {1}
