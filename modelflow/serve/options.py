@@ -125,6 +125,8 @@ class ServeOptions:
             version up and serves the others.
         is_repository_open: Lets clients load and unload models with POST
             /v2/repository/models/NAME/load.
+        is_memory_shared: Lets clients on this machine register shared memory for tensors. Each such
+            client can read and write all shared memory of the server's user.
         max_requests: Most unanswered requests to one model. The next request is answered 503. The
             limit holds separately for requests of the first class (priority 1).
         max_sequences: Most open sequences of one model in one process. The next start is answered
@@ -178,6 +180,7 @@ class ServeOptions:
     poll: float = _option(0.0, "--poll", SERVED, "seconds", metavar="SECONDS")
     load_timeout: float = _option(600.0, "--load-timeout", SERVED, "timeout")
     is_repository_open: bool = _option(False, "--allow-repository", SERVED, "flag")
+    is_memory_shared: bool = _option(False, "--allow-shared-memory", SERVED, "flag")
     caches: tuple[str, ...] = _option((), "--cache", SERVED, "texts", metavar="[NAME=]SIZE")
     max_requests: int = _option(1000, "--max-requests", REQUESTS, least=1)
     max_sequences: int = _option(10_000, "--max-sequences", REQUESTS, least=1)

@@ -4,7 +4,8 @@ A request with an unsupported parameter is refused, and the error names the para
 ignores the parameter would look as if the server had obeyed it.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -15,6 +16,7 @@ from modelflow.serve.metrics.statistics import inference_statistics
 from modelflow.serve.repository.models import Models
 from modelflow.serve.requests.model import Inference, Model, SequenceStep, Terms
 from modelflow.serve.requests.rows import as_tensor, describe_tensor
+from modelflow.serve.requests.state.shared_memory import PARAMETERS, REGION, SharedRegions
 from modelflow.serve.requests.time_limits import earlier
 from modelflow.wire.json_to_array import json_type
 from modelflow.wire.open_inference.documents import ModelInfo, TensorInfo
@@ -26,6 +28,7 @@ from modelflow.wire.open_inference.infer import (
     classify,
 )
 from modelflow.wire.problem import Code, Problem, refuse, shorten, unknown_model
+from modelflow.wire.raw_tensor import to_raw
 from modelflow.wire.tensor import datatype_of
 from modelflow.wire.tf_serving.documents import State, VersionStatus
 
@@ -85,8 +88,8 @@ _DONE_OF_REQUEST = frozenset(
         "triton_enable_empty_final_response",
     }
 )
-_DONE_OF_INPUT = frozenset({"binary_data_size"})
-_DONE_OF_OUTPUT = frozenset({"binary_data", "classification"})
+_DONE_OF_INPUT = frozenset({"binary_data_size", *PARAMETERS})
+_DONE_OF_OUTPUT = frozenset({"binary_data", "classification", *PARAMETERS})
 _FIRST = 1  # the value of ``priority`` for the first class
 _PRIORITIES = (0, _FIRST, 2)  # 0: the default class, which is the second
 _LONGEST_ID = 128  # characters of a sequence's id, as in Triton
@@ -178,20 +181,23 @@ def _read_sequence(given: Parameters, model: Model) -> SequenceStep | None:
     return SequenceStep(name, *flags)
 
 
-SERVER = (
-    "modelflow",
-    modelflow.__version__,
-    (
-        "binary_tensor_data",
-        "classification",
-        "parameters",
-        "sequence",
-        "model_configuration",
-        "model_repository",
-        "statistics",
-    ),
+_EXTENSIONS = (
+    "binary_tensor_data",
+    "classification",
+    "parameters",
+    "sequence",
+    "schedule_policy",
+    "model_configuration",
+    "model_repository",
+    "statistics",
 )
-"""The server's metadata: its name, its version and its protocol extensions."""
+
+
+def describe_server(models: Models) -> tuple[str, str, Sequence[str]]:
+    """Returns the server's metadata: its name, its version and its protocol extensions."""
+    shared = ("system_shared_memory",) if models.regions.is_allowed else ()
+    return "modelflow", modelflow.__version__, (*_EXTENSIONS, *shared)
+
 
 # The protocol's names for the states of a version.
 _STATES: Mapping[State, str] = MappingProxyType(
@@ -299,13 +305,16 @@ def infer(
     return model.infer(arrays, done, terms)
 
 
-def answer_of(model: Model, values: Mapping[str, Any], request: InferRequest) -> InferAnswer:
+def answer_of(
+    model: Model, values: Mapping[str, Any], request: InferRequest, regions: SharedRegions
+) -> InferAnswer:
     """Returns the reply to a request: the requested outputs, as arrays or as classes.
 
     Args:
         model: The model.
         values: The value of each output.
         request: The request.
+        regions: The shared memory for outputs that name a region.
 
     Raises:
         Problem: The request asks for classes, and an output is no tensor of scores.
@@ -313,11 +322,13 @@ def answer_of(model: Model, values: Mapping[str, Any], request: InferRequest) ->
     tensors = []
     for name, value in values.items():
         if not request.outputs or name in request.outputs:
-            tensors.append(tensor_of(model.outputs[name], value, request))
+            tensors.append(tensor_of(model.outputs[name], value, request, regions))
     return InferAnswer(model.name, str(model.version), tuple(tensors), request.id)
 
 
-def tensor_of(port: GraphPort, value: Any, request: InferRequest) -> InferTensor:
+def tensor_of(
+    port: GraphPort, value: Any, request: InferRequest, regions: SharedRegions
+) -> InferTensor:
     """Returns the tensor of an output, as an array or as classes.
 
     Raises:
@@ -327,7 +338,12 @@ def tensor_of(port: GraphPort, value: Any, request: InferRequest) -> InferTensor
     asked = request.outputs.get(port.name)
     if asked is not None and asked.classes:
         array = classify(array, asked.classes, port.labels, f"output {port.name!r}")
-    return InferTensor(port.name, datatype_of(array.dtype), array)
+    tensor = InferTensor(port.name, datatype_of(array.dtype), array)
+    if asked is not None and REGION in asked.parameters:
+        where = f"output {port.name!r}"
+        data = to_raw(array, tensor.datatype, where)
+        return replace(tensor, parameters=regions.write(asked.parameters, data, where))
+    return tensor
 
 
 def _check_parameters(request: InferRequest, model: Model) -> None:

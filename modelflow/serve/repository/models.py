@@ -7,6 +7,7 @@ from typing import Any
 from modelflow.errors import did_you_mean
 from modelflow.serve.repository.states import ON_THE_WAY
 from modelflow.serve.requests.model import Model
+from modelflow.serve.requests.state.shared_memory import SharedRegions
 from modelflow.wire.problem import Code, Problem, refuse
 from modelflow.wire.tf_serving.documents import State, VersionStatus
 
@@ -52,7 +53,14 @@ class _Entry:
 class Models:
     """The table of served models. For the server's thread, once the server runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_memory_shared: bool = False) -> None:
+        """Creates an empty table.
+
+        Args:
+            is_memory_shared: Clients may register shared memory for tensors.
+        """
+        self.regions = SharedRegions(is_allowed=is_memory_shared)
+        """The shared memory that requests may name."""
         self._entries: dict[str, _Entry] = {}
         self.on_change: Callable[[], object] | None = None
         """Called after each change of the table."""

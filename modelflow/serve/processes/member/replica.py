@@ -25,6 +25,7 @@ from modelflow.serve.processes.role import Role
 from modelflow.serve.processes.rpc.replica_peers import ReplicaPeers
 from modelflow.serve.server import Server
 from modelflow.signals import ExitCode
+from modelflow.wire.problem import Problem
 
 if TYPE_CHECKING:
     from modelflow.serve.repository.source import ModelConfig
@@ -80,6 +81,7 @@ class ReplicaMember:
         self.only = (self.isolated[start["number"]],) if is_isolated else None
         self.without = () if is_isolated else names
         self.unloaded: Collection[str] = frozenset(start["changes"]["unloaded"])
+        self._regions: Sequence[Message] = start["changes"]["regions"]
         self.replica_peers: ReplicaPeers | None = None
         if start["role"] == Role.REPLICA and start["count"] > 1:
             self.replica_peers = ReplicaPeers(
@@ -113,6 +115,9 @@ class ReplicaMember:
         """Returns the group that changes the models of all replicas."""
         if self.replica_peers is not None:
             self.replica_peers.watch(own.models)
+        for region in self._regions:
+            with contextlib.suppress(Problem):  # its client has removed the memory
+                own.models.regions.change({"register": region})
         return self._join_group(own.replica_group)
 
     def _join_group(self, own: ReplicaGroup) -> ReplicaGroup:

@@ -1,7 +1,8 @@
 """The members for a worker process and for the process with the models."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.ipc.shared_memory import ChannelDescriptors
@@ -67,6 +68,10 @@ class PublishedModels:
     def unload(self, name: str, told: Told) -> None:
         """Unloads a model."""
         self._own.unload(name, self._on_seen(told))
+
+    def share(self, change: Mapping[str, Any], told: Told) -> None:
+        """Registers or removes shared memory; workers read it, so nothing is published."""
+        self._own.share(change, told)
 
     def configure(self, config: bytes, told: Told) -> None:
         """Serves the models of a ``ReloadConfigRequest``."""

@@ -89,7 +89,16 @@ class RemoteModels:
 
 
 class NoPeers:
-    """The `ReplicaGroup` of a worker without models, which does nothing itself."""
+    """The `ReplicaGroup` of a worker without models, which has only shared memory itself."""
+
+    def __init__(self, models: Models) -> None:
+        """Stores the table with the shared memory."""
+        self._models = models
+
+    def share(self, change: Mapping[str, Any], told: Told) -> None:
+        """Registers or removes shared memory; see `SharedRegions.change`."""
+        self._models.regions.change(change)
+        told(None)
 
     def counts(self, told: Callable[[GroupCounts], object]) -> None:
         """Returns no counts."""
@@ -140,8 +149,11 @@ class RemoteModelSource:
         self._own = own
         self._fd_channel = fd_channel
         self._isolated = dict(isolated)
-        self.models = Models() if own is None else own.models
-        self.replica_group: ReplicaGroup = NoPeers() if own is None else own.replica_group
+        is_shared = options.is_memory_shared
+        self.models = Models(is_memory_shared=is_shared) if own is None else own.models
+        self.replica_group: ReplicaGroup = (
+            NoPeers(self.models) if own is None else own.replica_group
+        )
         self.is_open = options.is_repository_open
         self._remote_models = {
             peer: RemoteModels(self.models, options, peer, _nothing) for peer in self._isolated

@@ -101,7 +101,9 @@ class Supervisor:
         whole = 1 if role is Role.WORKER else count  # the number of processes with all models
         asked = None if role is Role.WORKER else whole
         names = [slot.name for slot in self._slots]
-        self._coordinator = Coordinator(self._with_models, asked, self._isolated, names)
+        self._coordinator = Coordinator(
+            self._with_models, self._list_accepting, asked, self._isolated, names
+        )
         self._environment = with_share(os.environ, whole)
         self._deaths = DeathCounts()
         self._watching: set[asyncio.Task[None]] = set()
