@@ -137,3 +137,30 @@ def test_a_request_of_the_first_class_that_is_given_up_leaves_room(gate):
         gate.is_open.set()
         assert slow.result()[0] == 200
     assert gate.seen == [1.0]
+
+
+def test_a_full_graph_is_not_asked_again_for_each_request_of_the_first_class(gate, monkeypatch):
+    with (
+        served(gate.unit(), "batch_size=1, threads=1, queue_size=2") as server,
+        ThreadPoolExecutor(16) as pool,
+    ):
+        path = "/v1/models/m:predict"
+        slow = []
+        for number in range(12):  # one after the other, so some wait outside the graph
+            slow.append(pool.submit(ask, server, path, {"instances": [[1.0]]}))
+            wait_for_requests(server, number + 1)
+        scheduler, tries = server.model("m").flow.scheduler, []
+        create = scheduler.create_request_batch
+        monkeypatch.setattr(
+            scheduler, "create_request_batch", lambda: tries.append(1) or create(), raising=True
+        )
+        headers = {"Inference-Priority": "1"}
+        first = pool.submit(ask, server, path, {"instances": [[9.0]]}, headers=headers)
+        wait_for_requests(server, 13)
+        for _ in range(50):  # turns of the event loop
+            turned = threading.Event()
+            server.post(turned.set)
+            turned.wait()
+        assert len(tries) <= 1
+        gate.is_open.set()
+        assert {one.result()[0] for one in (*slow, first)} == {200}

@@ -10,8 +10,8 @@ workers, the batches have these spans and tickets::
 The outbox sends the results of each session on in the order of its tickets.
 
 Rows of the first class (`Session.is_first`) are inserted behind others of their class, and before
-all other rows. A row that has waited longer than `_PATIENCE` passes them, at most one segment in
-that time. Other rows therefore always advance.
+all other rows. Rows that have waited longer than `_PATIENCE` pass them, at most one batch in that
+time. Other rows therefore always advance.
 """
 
 from collections import deque
@@ -25,7 +25,7 @@ from modelflow.runtime.session.session import Session
 # The rows of a paused session wait aside until earlier rows have left the outbox. Producers wait if
 # the rows of all paused sessions reach this multiple of the bound. See benchmarks/sessions.py.
 _PAUSED_SHARE = 16
-# Seconds after which a waiting segment passes rows of the first class, once in that time.
+# Seconds after which waiting rows pass those of the first class, at most a batch in that time.
 _PATIENCE = 1.0
 
 
@@ -108,8 +108,8 @@ class Fifo:
                 return place
         return len(self._queue)
 
-    def _let_pass(self) -> None:
-        """Moves a segment that has waited too long before the rows of the first class."""
+    def _let_pass(self, size: int) -> None:
+        """Moves up to ``size`` rows that have waited too long before those of the first class."""
         place = self._count_first()
         self._has_first = place > 0
         if 0 < place < len(self._queue) and self._newest - self._passed > _PATIENCE:
@@ -117,6 +117,9 @@ class Fifo:
             if self._newest - waiting.arrived > _PATIENCE:
                 self._passed = self._newest
                 del self._queue[place]
+                if isinstance(waiting, Segment) and len(waiting.positions) > size:
+                    waiting, rest = waiting.split(size)
+                    self._queue.insert(place, rest)
                 self._queue.appendleft(waiting)
 
     def _add_whole(self, batch: Batch) -> None:
@@ -159,7 +162,7 @@ class Fifo:
         if not self._queue:
             return None
         if self._has_first:
-            self._let_pass()
+            self._let_pass(size)
         first = self._queue[0]
         if isinstance(first, Batch):
             whole = self._whole(first, size)

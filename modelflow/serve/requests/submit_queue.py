@@ -45,6 +45,7 @@ class SubmitQueue:
         self._on_closed = on_closed
         self._waiting: deque[InferCall | RequestBatch | PendingRequests] = deque()
         self._first: list[InferCall] = []  # the requests of the first class
+        self._is_first_awaited = False  # they wait until the flow reports room
         self._is_due = False  # `_enter` runs after this turn of the loop
         self.is_blocked = False
         """The queue waits until the flow reports room."""
@@ -76,12 +77,13 @@ class SubmitQueue:
 
     def _enter(self) -> None:
         # `_is_due` is True: the loop below takes requests that are added meanwhile.
-        self._is_due, self.is_blocked = True, False
+        self._is_due = True
         waiting = self._waiting
         try:
             if self._first:
                 self._enter_first()
-            while waiting and not self.is_blocked:
+            # A request of the first class that is left waits for ``max_in_flight``, before others.
+            while waiting and not (self.is_blocked or self._first):
                 first = waiting[0]
                 if isinstance(first, PendingRequests):
                     del waiting[0]
@@ -104,9 +106,10 @@ class SubmitQueue:
     def _enter_first(self) -> None:
         """Submits the calls of the first class, which only ``max_in_flight`` can hold back."""
         requests = [call.request for call in self._first]
-        rest = submit(self._scheduler, requests, self._on_room)
+        on_room = None if self._is_first_awaited else self._on_first_room
+        rest = submit(self._scheduler, requests, on_room)
         del self._first[: len(requests) - len(rest)]
-        self.is_blocked = bool(rest)
+        self._is_first_awaited = bool(rest)
 
     def _enter_calls(self) -> None:
         """Submits the calls before the next request batch that fit into the flow, and another call.
@@ -144,5 +147,19 @@ class SubmitQueue:
                 one.fail(problem)
         self._on_closed()
 
+    # Each class waits for its own call. A refused `RequestBatch` wakes the others that wait for
+    # room, so a queue that tried again for another's call would never rest.
+
     def _on_room(self) -> None:
-        self._loop_queue.post(self._enter)
+        self._loop_queue.post(self._go_on)
+
+    def _go_on(self) -> None:
+        self.is_blocked = False
+        self._enter()
+
+    def _on_first_room(self) -> None:
+        self._loop_queue.post(self._go_on_first)
+
+    def _go_on_first(self) -> None:
+        self._is_first_awaited = False
+        self._enter()

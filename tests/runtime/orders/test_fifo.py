@@ -358,6 +358,15 @@ def test_rows_of_the_first_class_leave_a_batch_that_moved_as_a_whole():
     assert rows_of(here.cut(3)) == [("one", 0), ("one", 1), ("other", 0)]
 
 
+def test_only_a_batch_of_a_long_segment_passes_the_first_class():
+    here, other, one = order(), stream("other"), first("one")
+    here.add(0, [arriving(other, 0.0, 0, 6)])
+    here.add(0, [arriving(one, 1.1 * fifo._PATIENCE, 0, 2)])
+    assert rows_of(here.cut(2)) == [("other", 0), ("other", 1)]
+    assert rows_of(here.cut(2)) == [("one", 0), ("one", 1)]
+    assert rows_of(here.cut(8)) == [("other", n) for n in range(2, 6)]
+
+
 def test_a_row_that_has_waited_too_long_passes_the_first_class_once_in_that_time():
     here, other, one = order(), stream("other"), first("one")
     here.add(0, [arriving(other, 0.0, 0, 1), arriving(other, 0.0, 1, 1)])
