@@ -79,7 +79,7 @@ class SteppedSession:
 
     @property
     def is_over(self) -> bool:
-        """Returns whether the session has ended, so it takes no further step."""
+        """Returns whether the session has ended, and takes no further step."""
         return self._session.is_finished
 
     def add(self, request: StepRequest, *, is_last: bool) -> None:

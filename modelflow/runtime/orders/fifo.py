@@ -93,7 +93,7 @@ class Fifo:
             self.ready_bytes += sum(map(bytes_of, segments))
 
     def _add_first(self, segments: Sequence[Segment]) -> None:
-        """Appends segments; those of the first class go before all rows of other classes."""
+        """Appends segments; segments of the first class go before all other rows."""
         for segment in segments:
             if not segment.stream.session.is_first:
                 self._queue.append(segment)
@@ -109,7 +109,7 @@ class Fifo:
         return len(self._queue)
 
     def _let_pass(self, size: int) -> None:
-        """Moves up to ``size`` rows that have waited too long before those of the first class."""
+        """Moves up to ``size`` rows that have waited too long to the front."""
         place = self._count_first()
         self._has_first = place > 0
         if 0 < place < len(self._queue) and self._newest - self._passed > _PATIENCE:

@@ -126,7 +126,7 @@ def _of_json(body: bytes, model: Model, limits: JsonLimits) -> Values:
 
 
 def _join_parameters(extras: dict[str, Any]) -> dict[str, Any]:
-    """Returns the parameters: the keys that are no inputs, with those of the key `parameters`."""
+    """Returns the parameters: the keys that are no inputs, and the object `parameters`."""
     parameters = extras.pop("parameters", {})
     if not isinstance(parameters, dict):
         refuse(f"request: 'parameters' is {json_type(parameters)}; expected an object")

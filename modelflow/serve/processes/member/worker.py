@@ -70,7 +70,7 @@ class PublishedModels:
         self._own.unload(name, self._on_seen(told))
 
     def share(self, change: Mapping[str, Any], told: Told) -> None:
-        """Registers or removes shared memory; workers read it, so nothing is published."""
+        """Registers or removes shared memory, which only workers read. Nothing is published."""
         self._own.share(change, told)
 
     def configure(self, config: bytes, told: Told) -> None:

@@ -38,7 +38,7 @@ class _NamedModels:
         return self._models.find(name, str(version)).with_signature(signature)
 
     def add(self, _: RequestServer) -> None:
-        """Does nothing, because replicas are told of no changes."""
+        """Does nothing, because replicas do not follow the changes."""
 
     remove = add
 
@@ -88,7 +88,7 @@ class _PeerLink(RequestServer):
             super().hear(link, message, read)
 
     def on_lost(self, link: Link) -> None:
-        """Cancels the requests of the other replica, and fails the requests to it."""
+        """Cancels the requests of the other replica, and fails the requests to the replica."""
         super().on_lost(link)
         self.rpc_client.lose()
         self._on_peer_lost(self)

@@ -56,7 +56,7 @@ class Sequences:
         return len(self._open)
 
     def check(self, step: SequenceStep) -> None:
-        """Checks that a request belongs to an open sequence, or may begin one.
+        """Checks that a request belongs to an open sequence, or may begin a sequence.
 
         Raises:
             Problem: the sequence is not open, or too many are.
@@ -90,7 +90,7 @@ class Sequences:
             StreamClosed: the flow has ended.
         """
         if step.is_start:
-            self._close(step.id)  # a client may begin again what it has not ended
+            self._close(step.id)  # a client may begin an open sequence again
             model = self._model
             self._open[step.id] = SteppedSession(
                 model.flow.scheduler,
@@ -130,7 +130,7 @@ class Sequences:
 
 
 def explain_refusal(flow: "Flow") -> str:
-    """Returns the reason why a running flow takes no sequences, or ``""`` if it does."""
+    """Returns the reason why a running flow takes no sequences, or ``""``."""
     if not any(isinstance(node.kind, Stream) for node in flow.graph.nodes.values()):
         return "the graph has no unit that keeps state (a stream unit)"
     several = sorted(set(flow.graph.outputs) - set(flow.scheduler.single_outputs))
