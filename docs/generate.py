@@ -12,6 +12,7 @@ from python_page import PythonPage
 
 import modelflow
 from modelflow.cli.main import cli
+from modelflow.cli.serve.other_servers import TENSORFLOW_SERVING, TRITON
 from modelflow.config.schema import (
     ARG_KEYS,
     GRAPH_ATTRIBUTES,
@@ -73,6 +74,21 @@ def exit_codes() -> Iterator[str]:
     yield NOTE
     rows = [(str(code.value), code.meaning, code.example) for code in ExitCode]
     yield _rows(("code", "means", "for example"), rows)
+
+
+def other_servers() -> Iterator[str]:
+    """Gives the page of the flags of other servers, with their counterparts."""
+    yield "# Flags of TensorFlow Serving and Triton\n"
+    yield NOTE
+    yield (
+        "`modelflow serve` prints these counterparts when it gets such a flag. "
+        "[Features of three servers](../features_of_servers.md) compares the protocols.\n"
+    )
+    for server, flags in (("TensorFlow Serving", TENSORFLOW_SERVING), ("Triton", TRITON)):
+        yield f"## {server}\n"
+        dash = "-" if server == "Triton" else "_"
+        rows = [(f"`--{flag[2:].replace('_', dash)}`", text) for flag, text in flags.items()]
+        yield _rows((server, "modelflow serve"), rows)
 
 
 def graph_file() -> Iterator[str]:
@@ -309,6 +325,7 @@ def _rows(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 PAGES = {
     "command-line": command_line,
     "exit-codes": exit_codes,
+    "other-servers": other_servers,
     "graph-file": graph_file,
     "units": units,
     "inference": inference,
