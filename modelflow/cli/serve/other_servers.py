@@ -64,7 +64,7 @@ TENSORFLOW_SERVING: Mapping[str, str] = MappingProxyType(
         "--enable_profiler": "modelflow profile, doctor and top",
         "--enable_signature_method_name_check": "nothing: any signature may be classified",
         "--remove_unused_fields_from_bundle_metagraph": _ALWAYS,
-        "--xla_cpu_compilation_enabled": "--set model.jit=true",
+        "--xla_cpu_compilation_enabled": "--set model.xla=true",
         "--mixed_precision": "--set model.precision=bf16",
         "--thread_pool_factory_config_file": "--set model.threads=N",
         "--enforce_session_run_timeout": "--request-timeout SECONDS",
