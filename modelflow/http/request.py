@@ -307,8 +307,16 @@ class RequestObserver(Protocol):
     def sampled_trace(self) -> str:
         """Returns the id of the request's trace if the trace is sampled, else ``""``."""
 
-    def enter(self, model: str, version: int) -> Mapping[str, Any]:
-        """Records the model of the request, and returns the context values for its session."""
+    @property
+    def is_single(self) -> bool:
+        """Returns whether the request must be read alone, not together with others."""
+
+    def enter(self, model: str, version: int, rows: int = 0) -> Mapping[str, Any]:
+        """Records the model of the request, and returns the context values for its session.
+
+        ``rows`` is the number of rows, or 0 if it is not known yet. Raises `Problem` if the rows
+        exceed a limit.
+        """
 
     def watcher(self) -> Any:
         """Returns the observer of the session's batches, or None."""

@@ -147,7 +147,8 @@ class ServeOptions:
             client.
         tls: Certificate and key for both protocols, or None for no TLS.
         key_file: A file of API keys, of which every request needs one. A line is KEY or GROUPS KEY
-            (groups: infer, repository, metrics). The server reads the file again at SIGHUP.
+            (groups: infer, repository, metrics). Limits may follow the key, such as requests=100/s
+            and rows=5000/m. The server reads the file again at SIGHUP.
         cors_origins: Pages of this origin (https://app.example.com, or * for all) may send
             requests. May be repeated.
         access_log: The file that gets a JSON line for every request, or - for the standard output.

@@ -155,7 +155,8 @@ class Server:
             if self._http is not None:
                 raise _ListensAlreadyError(f"the server listens already, at {self.address}")
             with self._busy():
-                self._access = AccessControl(self.options)  # bad keys fail before a port opens
+                counts = None if self._member is None else self._member.shared_counts
+                self._access = AccessControl(self.options, counts)  # bad keys open no port
                 self._listen(addresses, self._access)
             if self.is_stopped:  # a signal handler called `stop` during `_listen`
                 self.stop(drain=False)

@@ -10,6 +10,7 @@ from modelflow.serve.access.access_log import AccessLog
 from modelflow.serve.access.cors import Cors
 from modelflow.serve.access.keys import Keys
 from modelflow.serve.access.middleware import Middleware
+from modelflow.serve.access.shared_counts import SharedCounts
 from modelflow.serve.options import ServeOptions
 from modelflow.serve.repository.loader import Loader
 
@@ -30,15 +31,20 @@ class AccessControl:
             after the flows have stopped.
     """
 
-    def __init__(self, options: ServeOptions) -> None:
+    def __init__(self, options: ServeOptions, counts: SharedCounts | None = None) -> None:
         """Reads every file that the options name.
+
+        Args:
+            options: The options of the server.
+            counts: The counters that the processes of the server share. None for one process.
 
         Raises:
             ConfigError: A file is invalid, or the destination of spans is invalid.
             MissingDependencyError: Tracing is on, but OpenTelemetry is not installed.
         """
         self.tls = None if options.tls is None else server_context(options.tls)
-        self._keys = None if options.key_file is None else Keys(options.key_file)
+        counts = SharedCounts() if counts is None else counts
+        self._keys = None if options.key_file is None else Keys(options.key_file, counts)
         cors = Cors(options.cors_origins) if options.cors_origins else None
         self.tracer = _tracer(options)
         try:
@@ -46,7 +52,7 @@ class AccessControl:
         except ConfigError:
             self.end()
             raise
-        self.middleware = Middleware(self._keys, self._log, cors, self.tracer)
+        self.middleware = Middleware(self._keys, self._log, cors, self.tracer, counts)
         if self._keys is not None and self.tls is None:
             _warn_of_open_keys(options)
 

@@ -10,6 +10,7 @@ from modelflow.serve.access.access_log import AccessLog
 from modelflow.serve.access.cors import Cors
 from modelflow.serve.access.error_reply import refusal
 from modelflow.serve.access.keys import Group, Keys, key_of
+from modelflow.serve.access.quotas import Quota, Resource
 from modelflow.serve.access.request_context import (
     MARKS,
     RequestContext,
@@ -17,6 +18,7 @@ from modelflow.serve.access.request_context import (
     read_headers,
 )
 from modelflow.serve.access.router import Form
+from modelflow.serve.access.shared_counts import SharedCounts
 from modelflow.wire.problem import Problem
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ class Middleware:
         sees_all: Whether `receive` is necessary for every request.
         keys: The API keys, or None if requests need no key.
         tracer: Starts a span for each request, or None without tracing.
+        counts: The counters that the processes of the server share.
     """
 
     def __init__(
@@ -52,9 +55,11 @@ class Middleware:
         log: AccessLog | None = None,
         cors: Cors | None = None,
         tracer: "Tracer | None" = None,
+        counts: SharedCounts | None = None,
     ) -> None:
         """Stores the parts. None switches a part off."""
         self.keys = keys
+        self.counts = SharedCounts() if counts is None else counts
         self.tracer = tracer
         self.sees_all = any(one is not None for one in (keys, log, tracer))
         self._log = log
@@ -91,10 +96,15 @@ class Middleware:
         """Checks the key of an HTTP request.
 
         Raises:
-            RefusedError: The key does not open the group.
+            RefusedError: The key does not open the group, or has reached a limit.
         """
         try:
-            self._check(http_request.head.headers, group)
+            quota = self._check(http_request.head.headers, group)
+            if quota is not None and group is Group.INFER:
+                quota.take(Resource.REQUESTS)
+                context = http_request.request_context
+                assert isinstance(context, RequestContext)  # `receive` has made it
+                context.quota = quota
         except Problem as problem:
             raise RefusedError(refusal(problem)) from problem
 
@@ -125,20 +135,20 @@ class Middleware:
             span = self.tracer.over_grpc(method, client, found)
         return RequestContext(found, {"client": client, "rpc": method}, self._log, span)
 
-    def admit_call(self, metadata: Sequence[Any], group: Group | None) -> None:
-        """Checks the key of a gRPC call.
+    def admit_call(self, metadata: Sequence[Any], group: Group | None) -> Quota | None:
+        """Checks the key of a gRPC call. Returns the limits that its messages count for.
 
         Raises:
             Problem: The key does not open the group.
         """
-        if self.keys is not None:
-            self._check(metadata, group)
+        quota = None if self.keys is None else self._check(metadata, group)
+        return quota if group is Group.INFER else None
 
-    def _check(self, pairs: Sequence[tuple[Any, Any]], group: Group | None) -> None:
+    def _check(self, pairs: Sequence[tuple[Any, Any]], group: Group | None) -> Quota | None:
         if self.keys is None or group is None:
-            return
+            return None
         found = read_headers(pairs, _KEYS)
         key, authorization = (
             next(iter(found.get(name, ())), None) for name in ("x-api-key", "authorization")
         )
-        self.keys.check(key_of(key, authorization), group)
+        return self.keys.check(key_of(key, authorization), group)

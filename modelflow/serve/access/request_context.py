@@ -13,6 +13,7 @@ from modelflow.http.reply import Reply
 from modelflow.http.request import HttpRequest, StreamingReply, Trace, read_trace
 from modelflow.runtime.session.watcher import Watcher
 from modelflow.serve.access.access_log import AccessLog
+from modelflow.serve.access.quotas import Quota, Resource
 
 if TYPE_CHECKING:
     from modelflow.serve.metrics.tracing.request_span import RequestSpan
@@ -34,6 +35,7 @@ class RequestContext:
     Attributes:
         id: The id of the request in logs.
         headers: The headers that the context adds to the reply.
+        quota: The limits of the request's key, or None.
     """
 
     __slots__ = (
@@ -48,6 +50,7 @@ class RequestContext:
         "_version",
         "headers",
         "id",
+        "quota",
     )
 
     def __init__(
@@ -67,6 +70,7 @@ class RequestContext:
                 passed on unchanged.
         """
         self._span = span
+        self.quota: Quota | None = None
         if span is None:
             self._trace = read_trace(found.get("traceparent", ()), found.get("tracestate", ()))
         else:
@@ -84,8 +88,19 @@ class RequestContext:
         self._status = _GONE
         self._time, self._began = time.time(), time.monotonic()
 
-    def enter(self, model: str, version: int) -> Mapping[str, Any]:
-        """Records the model of the request, and returns the context values for its session."""
+    def enter(self, model: str, version: int, rows: int = 0) -> Mapping[str, Any]:
+        """Records the model of the request, and returns the context values for its session.
+
+        Args:
+            model: The name of the model.
+            version: The version of the model.
+            rows: The rows of the request, or 0 if they are not known yet.
+
+        Raises:
+            QuotaError: The rows exceed a limit of the request's key.
+        """
+        if self.quota is not None and rows:
+            self.quota.take(Resource.ROWS, rows)
         self._model, self._version = model, version
         if self._span is not None:
             self._span.enter(model, version)
@@ -100,6 +115,12 @@ class RequestContext:
     def sampled_trace(self) -> str:
         """Returns the id of the request's trace if the trace is sampled, else ``""``."""
         return self._trace.id if self._trace is not None and self._trace.is_sampled else ""
+
+    @property
+    def is_single(self) -> bool:
+        """Returns whether the request must be read alone: its rows are traced or limited."""
+        is_limited = self.quota is not None and self.quota.has_rows
+        return is_limited or self.watcher() is not None
 
     def watcher(self) -> Watcher | None:
         """Returns the observer of the session's batches, or None without a span."""

@@ -59,7 +59,7 @@ class Calls:
         interceptor.bytes_in = len(data)
         try:
             interceptor.admit()
-            self._begin(rpc, method, data)
+            self._begin(rpc, interceptor, data)
             found = interceptor.send(await _next(rpc))
             interceptor.succeed()
         except Problem as problem:
@@ -81,7 +81,7 @@ class Calls:
         interceptor = self._receive(method, context)
         try:
             interceptor.admit()
-            await self._answer(method, requests, context, interceptor)
+            await self._answer(requests, context, interceptor)
             interceptor.succeed()
         except Problem as problem:
             await _abort(context, interceptor, problem)
@@ -90,13 +90,12 @@ class Calls:
 
     async def _answer(
         self,
-        method: Method,
         requests: AsyncIterator[bytes],
         context: Any,
         interceptor: GrpcInterceptor,
     ) -> None:
         coming: asyncio.Queue[Rpc | None] = asyncio.Queue(AHEAD)
-        read = self._read(method, requests, context, coming, interceptor)
+        read = self._read(requests, context, coming, interceptor)
         reader = asyncio.create_task(read)
         self._readers.add(reader)
         try:
@@ -113,7 +112,6 @@ class Calls:
 
     async def _read(
         self,
-        method: Method,
         requests: AsyncIterator[bytes],
         context: Any,
         coming: asyncio.Queue[Rpc | None],
@@ -124,18 +122,18 @@ class Calls:
                 interceptor.bytes_in += len(data)
                 rpc = Rpc(context.time_remaining(), interceptor.request_context)
                 await coming.put(rpc)
-                self._begin(rpc, method, data)
+                self._begin(rpc, interceptor, data)
         finally:
             await coming.put(None)
 
-    def _begin(self, rpc: Rpc, method: Method, data: bytes) -> None:
+    def _begin(self, rpc: Rpc, interceptor: GrpcInterceptor, data: bytes) -> None:
         size = len(data)
         if not self._budget.take(size):
             text = "there is no room for the message: other requests use the whole byte budget"
             rpc.refuse(Problem(text, Code.RESOURCE_EXHAUSTED))
             return
         rpc.on_end = partial(self._budget.give_back, size)
-        method.begin(rpc, data)
+        interceptor.begin(rpc, data)
 
 
 async def _abort(context: Any, interceptor: GrpcInterceptor, problem: Problem) -> None:

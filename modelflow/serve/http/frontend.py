@@ -50,7 +50,7 @@ class HttpFrontend:
             *OpenInferenceRest(models, replica_group, options).endpoints,
             *Generate(models, options).endpoints,
             *RepositoryRest(stock, replica_group, options).endpoints,
-            *MetricsPage(replica_group, models).endpoints,
+            *MetricsPage(replica_group, models, middleware).endpoints,
             *StatsPages(replica_group).endpoints,
             *self._dashboard.endpoints,
             *Pages(stock, has_keys=self._middleware.keys is not None).endpoints,

@@ -98,14 +98,15 @@ class ServedModel(Model):
         """Sends a request with the items of each input; see `Model.infer`.
 
         Raises:
-            OverloadedError: the model has no room for the request.
+            OverloadedError: the model has no room for the request, or its key has reached a limit.
         """
         deadline, request_context, is_stream = terms
-        context = (
-            None if request_context is None else request_context.enter(self.name, self.version)
-        )
         # The call is made before `admit` counts it. Its deadline is therefore known by then.
         given = items or self.triggers
+        context = None
+        if request_context is not None:
+            rows = max(1, *map(len, given.values())) if given else 1
+            context = request_context.enter(self.name, self.version, rows)
         call = InferCall(self, given, deadline, done, is_stream=is_stream, context=context)
         self.admission.admit(deadline)
         if request_context is not None:

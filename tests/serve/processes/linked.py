@@ -24,6 +24,7 @@ class Inside:
     grpc = None
     unloaded = ()
     is_part = False
+    shared_counts = None
 
     def extend(self, own, _):
         return own
@@ -67,6 +68,7 @@ class Outside:
     """The worker's side, which asks the inner server about anything that concerns all processes."""
 
     unloaded = ()
+    shared_counts = None
 
     def __init__(self, inside, options):
         self._inside = inside

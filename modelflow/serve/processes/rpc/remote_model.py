@@ -225,7 +225,8 @@ class RemoteModel(Model):
         self, send: Callable[..., None], call: RemoteCall, values: Mapping[str, Any], terms: Terms
     ) -> RemoteCall:
         observer = terms.context
-        context = None if observer is None else observer.enter(self.name, self.version)
+        rows = max(1, call.rows)
+        context = None if observer is None else observer.enter(self.name, self.version, rows)
         send(call, self._key, values, (terms.deadline, context, terms.is_stream))
         self.time_limit.add(call, terms.deadline)
         return call
