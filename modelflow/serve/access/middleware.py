@@ -10,6 +10,7 @@ from modelflow.serve.access.access_log import AccessLog
 from modelflow.serve.access.cors import Cors
 from modelflow.serve.access.error_reply import refusal
 from modelflow.serve.access.keys import Group, Keys, key_of
+from modelflow.serve.access.payload_log import INFERENCE, PayloadLog, PayloadRecord
 from modelflow.serve.access.quotas import Quota, Resource
 from modelflow.serve.access.request_context import (
     MARKS,
@@ -47,6 +48,7 @@ class Middleware:
         keys: The API keys, or None if requests need no key.
         tracer: Starts a span for each request, or None without tracing.
         counts: The counters that the processes of the server share.
+        payloads: The payload log, or None without one.
     """
 
     def __init__(
@@ -56,12 +58,14 @@ class Middleware:
         cors: Cors | None = None,
         tracer: "Tracer | None" = None,
         counts: SharedCounts | None = None,
+        payloads: PayloadLog | None = None,
     ) -> None:
         """Stores the parts. None switches a part off."""
         self.keys = keys
         self.counts = SharedCounts() if counts is None else counts
         self.tracer = tracer
-        self.sees_all = any(one is not None for one in (keys, log, tracer))
+        self.payloads = payloads
+        self.sees_all = any(one is not None for one in (keys, log, tracer, payloads))
         self._log = log
         self._cors = cors
         names = MARKS if cors is None else MARKS | {_ORIGIN}
@@ -86,6 +90,13 @@ class Middleware:
         asked = {} if self._log is None else describe_request(http_request)
         request_context = RequestContext(found, asked, self._log, span)
         http_request.request_context = request_context
+        if (
+            self.payloads is not None
+            and form.group is Group.INFER
+            and head.method == "POST"
+            and self.payloads.samples()
+        ):
+            request_context.payload = PayloadRecord(self.payloads, http_request.path, http_request)
         if self._cors is not None and (origins := found.get(_ORIGIN)):
             reply = self._cors.preflight(http_request, origins[0])
             if reply is not None:
@@ -133,7 +144,11 @@ class Middleware:
         span = None
         if self.tracer is not None and group in _TRACED:
             span = self.tracer.over_grpc(method, client, found)
-        return RequestContext(found, {"client": client, "rpc": method}, self._log, span)
+        request_context = RequestContext(found, {"client": client, "rpc": method}, self._log, span)
+        if self.payloads is not None and method in INFERENCE and self.payloads.samples():
+            is_stream = method.endswith("ModelStreamInfer")
+            request_context.payload = PayloadRecord(self.payloads, method, is_stream=is_stream)
+        return request_context
 
     def admit_call(self, metadata: Sequence[Any], group: Group | None) -> Quota | None:
         """Checks the key of a gRPC call. Returns the limits that its messages count for.

@@ -13,6 +13,7 @@ from modelflow.http.reply import Reply
 from modelflow.http.request import HttpRequest, StreamingReply, Trace, read_trace
 from modelflow.runtime.session.watcher import Watcher
 from modelflow.serve.access.access_log import AccessLog
+from modelflow.serve.access.payload_log import Entered, PayloadRecord
 from modelflow.serve.access.quotas import Quota, Resource
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class RequestContext:
         id: The id of the request in logs.
         headers: The headers that the context adds to the reply.
         quota: The limits of the request's key, or None.
+        payload: The payloads of a request that the payload log has sampled, or None.
     """
 
     __slots__ = (
@@ -50,6 +52,7 @@ class RequestContext:
         "_version",
         "headers",
         "id",
+        "payload",
         "quota",
     )
 
@@ -71,6 +74,7 @@ class RequestContext:
         """
         self._span = span
         self.quota: Quota | None = None
+        self.payload: PayloadRecord | None = None
         if span is None:
             self._trace = read_trace(found.get("traceparent", ()), found.get("tracestate", ()))
         else:
@@ -126,9 +130,16 @@ class RequestContext:
         """Returns the observer of the session's batches, or None without a span."""
         return None if self._span is None else self._span.watcher()
 
+    @property
+    def entered(self) -> Entered:
+        """Returns the id of the request, and its model and version if they are known."""
+        return Entered(self.id, self._model, self._version)
+
     def on_answer(self, reply: Reply | StreamingReply) -> Reply | StreamingReply:
         """Records the status of an HTTP reply. Returns the reply with the context's headers."""
         self._status = int(reply.status)
+        if self.payload is not None and isinstance(reply, Reply):
+            self.payload.answer(reply)
         if isinstance(reply, StreamingReply):
             return replace(reply, own=self.headers)
         return Reply(reply.status, reply.body, reply.headers, self.headers)
@@ -151,6 +162,8 @@ class RequestContext:
         """
         if self._span is not None:
             self._span.end(status)
+        if self.payload is not None:
+            self.payload.end(self.entered, str(status), bytes_out)
         if self._log is None:
             return
         seconds, milliseconds = divmod(int(self._time * 1e3), 1000)

@@ -100,11 +100,17 @@ class GrpcInterceptor:
                 rpc.refuse(problem)
                 return
         self._method.begin(rpc, data)
+        context = self.request_context
+        if context is not None and context.payload is not None:
+            context.payload.receive(data, context.entered)
 
     def send(self, answer: Any) -> bytes:
         """Returns the bytes of a reply message, and counts the bytes."""
         data: bytes = answer.SerializeToString()
         self._bytes_out += len(data)
+        context = self.request_context
+        if context is not None and context.payload is not None:
+            context.payload.send(data, context.entered)
         return data
 
     def succeed(self) -> None:

@@ -126,6 +126,12 @@ def _shared(middleware: Middleware) -> list[Metric]:
         refused.add_metric(["requests"], middleware.counts.read(Counted.REFUSED_REQUESTS))
         refused.add_metric(["rows"], middleware.counts.read(Counted.REFUSED_ROWS))
         found.append(refused)
+    if middleware.payloads is not None:
+        text = "Events of the payload log, written or lost."
+        events = CounterMetricFamily("modelflow_payload_events", text, labels=("result",))
+        events.add_metric(["written"], middleware.counts.read(Counted.LOGGED))
+        events.add_metric(["lost"], middleware.counts.read(Counted.LOST))
+        found.append(events)
     return found
 
 

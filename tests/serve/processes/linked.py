@@ -127,7 +127,13 @@ class Linked:
     def __init__(self, sources, options=None):
         self.options = options or ServeOptions()
         alone = replace(
-            self.options, grpc_port=None, tls=None, key_file=None, access_log=None, cors_origins=()
+            self.options,
+            grpc_port=None,
+            tls=None,
+            key_file=None,
+            access_log=None,
+            payload_log=None,
+            cors_origins=(),
         )
         self.inside, self.outside = Inside(), None
         try:
