@@ -345,6 +345,8 @@ class HttpRequest:
         on_gone: Called before `on_end` if the client has gone, to cancel the work.
         request_context: The observer of the request, or None.
         is_over: Whether the request is answered, or the client has gone.
+        is_spare: Whether the connection is beyond the limits. Then the handler answers only
+            requests for health and metrics.
     """
 
     __slots__ = (
@@ -356,6 +358,7 @@ class HttpRequest:
         "client",
         "head",
         "is_over",
+        "is_spare",
         "on_end",
         "on_gone",
         "request_context",
@@ -379,7 +382,7 @@ class HttpRequest:
         self._send = send
         self._loop_queue = loop_queue
         self._is_answered = False
-        self.is_over = False
+        self.is_over = self.is_spare = False
 
     @property
     def path(self) -> str:

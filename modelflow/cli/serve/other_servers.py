@@ -32,7 +32,7 @@ COUNTERPARTS: Mapping[str, str] = MappingProxyType(
         "--rest_api_num_threads": "--workers N",
         "--grpc_max_threads": "--max-calls N",
         "--grpc_channel_arguments": "--max-body, --max-streams, --keepalive-timeout",
-        "--grpc_socket_path": _NONE,
+        "--grpc_socket_path": "--grpc unix:PATH",
         "--allow_version_labels_for_unavailable_models": _NONE,
         "--max_num_load_retries": _NONE,
         "--load_retry_interval_micros": _NONE,

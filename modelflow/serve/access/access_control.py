@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from modelflow.errors import ConfigError
 from modelflow.http.server import server_context
+from modelflow.ipc.unix_socket import is_unix
 from modelflow.serve.access.access_log import AccessLog, LogWriter
 from modelflow.serve.access.cors import Cors
 from modelflow.serve.access.keys import Keys
@@ -110,6 +111,8 @@ def _warn_of_open_keys(options: ServeOptions) -> None:
 
 
 def _is_loopback(host: str) -> bool:
+    if is_unix(host):
+        return True
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -140,7 +140,7 @@ class Middleware:
         if not is_seen:
             return None
         # A gRPC peer is ipv4:127.0.0.1:50000, or ipv6:%5B::1%5D:50000 with escaped brackets.
-        client, found = unquote(peer().partition(":")[2]), read_headers(metadata, _TOLD)
+        client, found = unquote(peer().partition(":")[2]) or "unix", read_headers(metadata, _TOLD)
         span = None
         if self.tracer is not None and group in _TRACED:
             span = self.tracer.over_grpc(method, client, found)

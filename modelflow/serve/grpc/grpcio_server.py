@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import os
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from modelflow.errors import MissingDependencyError
 from modelflow.http.options import TlsOptions
 from modelflow.http.reply import BodyBudget
+from modelflow.ipc.unix_socket import PREFIX, SocketFile, is_unix, private_host
 from modelflow.serve.access.middleware import Middleware
 from modelflow.serve.grpc.address import in_use, is_shared
 from modelflow.serve.grpc.interceptor import GrpcInterceptor
@@ -173,6 +175,7 @@ class GrpcioServer(GrpcServer):
     """The gRPC server on ``grpc.aio``."""
 
     _server: grpc.aio.Server | None = None
+    _file: SocketFile | None = None
 
     async def start(self) -> None:
         """Starts the server, as in `GrpcServer.start`."""
@@ -197,19 +200,28 @@ class GrpcioServer(GrpcServer):
             methods = {one.name: self._calls.handler(one) for one in service.methods()}
             handler = grpc.method_handlers_generic_handler(service.name, methods)
             server.add_generic_rpc_handlers((handler,))
+        # gRPC removes the file of a Unix socket at its end, also the file of another server. So it
+        # listens at a private path, and the file is then moved to the path for clients.
+        is_file = is_unix(self.address)
+        address = private_host(self.address) if is_file else self.address
         try:
             if options.tls is None:
-                server.add_insecure_port(self.address)
+                server.add_insecure_port(address)
             else:
-                server.add_secure_port(self.address, _credentials(options.tls))
+                server.add_secure_port(address, _credentials(options.tls))
         except RuntimeError as error:  # gRPC gives no errno
             raise in_use(errno.EADDRINUSE, self.address, error) from error
+        if is_file:
+            os.rename(*(one.removeprefix(PREFIX) for one in (address, self.address)))
+            self._file = SocketFile(self.address)
         await server.start()
         self._server = server
 
     async def close(self, seconds: float) -> None:
         """Stops the server, as in `GrpcServer.close`."""
         if self._server is not None:
+            if self._file is not None:
+                self._file.remove()
             self._health.close()
             self._calls.close()
             await self._server.stop(seconds)

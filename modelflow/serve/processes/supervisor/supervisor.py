@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from modelflow.http.server import server_context
 from modelflow.ipc.link import new_link
+from modelflow.ipc.unix_socket import address_parts
 from modelflow.serve.access.shared_counts import make_memory
 from modelflow.serve.processes.control_channel import Message
 from modelflow.serve.processes.role import Role, name_of, with_share
@@ -83,7 +84,7 @@ class Supervisor:
         self._isolated = dict(enumerate(isolated, 1))
         self._start = {
             **start,
-            "address": http.getsockname()[:2],
+            "address": address_parts(http),
             "isolated": self._isolated,
         }
         self._grpc = grpc
