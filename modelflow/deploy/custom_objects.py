@@ -12,7 +12,7 @@ MODEL_FOLDER = "/mnt/models"
 _KSERVE_PORT, _GRPC_PORT = 8080, 9000
 
 
-def serving_runtime(application: Application) -> dict[str, Any]:
+def make_serving_runtime(application: Application) -> dict[str, Any]:
     """Returns KServe's ``ServingRuntime``: the image as a server for models of an InferenceService.
 
     KServe puts the name of the InferenceService in place of ``{{.Name}}``.
@@ -53,7 +53,7 @@ def serving_runtime(application: Application) -> dict[str, Any]:
     }
 
 
-def scaled_object(application: Application, rows: int) -> dict[str, Any]:
+def make_scaled_object(application: Application, rows: int) -> dict[str, Any]:
     """Returns KEDA's ``ScaledObject``, which replaces the HorizontalPodAutoscaler.
 
     Args:

@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from modelflow.errors import did_you_mean
-from modelflow.ipc.unix_socket import is_unix
+from modelflow.files.unix_socket import is_unix
 from modelflow.unit.option import option
 
 _PORTS = {"http": 80, "https": 443}

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from modelflow.errors import ConfigError, MissingDependencyError
+from modelflow.files.unix_socket import address_parts, bind_unix_socket, is_unix
 from modelflow.http.accept import BACKLOG, InheritedConnections, arrivals
 from modelflow.http.connections import Connections, Member
 from modelflow.http.options import ConnectionLimits, Endpoint, TlsOptions
 from modelflow.http.request import Handler
 from modelflow.ipc.loop_queue import LoopQueue
-from modelflow.ipc.unix_socket import address_parts, bind_unix_socket, is_unix
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -10,13 +10,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from modelflow.errors import Cancelled, StreamClosed
+from modelflow.files.unix_socket import SocketFile, address_parts, is_unix
 from modelflow.http.accept import InheritedConnections
 from modelflow.http.options import Endpoint as Address
 from modelflow.http.options import join_address
 from modelflow.http.reply import BodyBudget
 from modelflow.http.server import Server as HttpServer
 from modelflow.http.server import bind_socket
-from modelflow.ipc.unix_socket import SocketFile, address_parts, is_unix
 from modelflow.log import LEVELS
 from modelflow.serve.access.access_control import AccessControl
 from modelflow.serve.grpc.address import grpc_socket

@@ -11,8 +11,8 @@ import grpc
 import httpx
 import pytest
 
+from modelflow.files.unix_socket import MOST_BYTES, SocketFile, bind_unix_socket
 from modelflow.http.options import ConnectionLimits
-from modelflow.ipc.unix_socket import MOST_BYTES, SocketFile, bind_unix_socket
 from tests import programs
 from tests.serve.certificates import Authority
 from tests.serve.clients import of_rest, served

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from modelflow.errors import ConfigError
-from modelflow.ipc.unix_socket import NO_UNIX, is_unix
+from modelflow.files.unix_socket import NO_UNIX, is_unix
 
 if TYPE_CHECKING:
     from modelflow.profile.snapshot import Snapshot

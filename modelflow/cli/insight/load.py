@@ -20,7 +20,7 @@ from modelflow.cli.options.parameters import (
 )
 from modelflow.cli.terminal.messages import tell
 from modelflow.errors import ConfigError
-from modelflow.ipc.unix_socket import is_unix
+from modelflow.files.unix_socket import is_unix
 from modelflow.signals import ExitCode, Undisturbed, termination
 
 if TYPE_CHECKING:

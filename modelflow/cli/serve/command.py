@@ -25,8 +25,8 @@ from modelflow.cli.serve.server_setup import ServerEnd, ending, explain_errors, 
 from modelflow.cli.terminal.listening import split_address
 from modelflow.config.override import Environment
 from modelflow.errors import Cancelled, FlowFailed, ModelflowError
+from modelflow.files.unix_socket import PREFIX, check_path, is_unix
 from modelflow.http.options import join_address
-from modelflow.ipc.unix_socket import PREFIX, check_path, is_unix
 from modelflow.serve.options import (
     CONNECTIONS,
     GUARDS,

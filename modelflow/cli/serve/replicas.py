@@ -13,9 +13,9 @@ import click
 from modelflow.cli.serve.server_options import options_given
 from modelflow.cli.serve.server_setup import explain_errors, tell
 from modelflow.cli.terminal.messages import tell_error
+from modelflow.files.unix_socket import SocketFile, is_unix
 from modelflow.http.options import Endpoint
 from modelflow.http.server import bind_socket
-from modelflow.ipc.unix_socket import SocketFile, is_unix
 from modelflow.serve.grpc.address import grpc_socket, share
 from modelflow.serve.processes.control_channel import Message
 from modelflow.serve.processes.role import Role

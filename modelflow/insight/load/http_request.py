@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from modelflow.errors import ConfigError
-from modelflow.ipc.unix_socket import NO_UNIX, is_unix
+from modelflow.files.unix_socket import NO_UNIX, is_unix
 
 _SCHEMES = {"http": 80, "https": 443}
 # Headers that are derived from the URL and the body, and that a caller may not set.

@@ -5,8 +5,8 @@ import logging
 from typing import TYPE_CHECKING
 
 from modelflow.errors import ConfigError
+from modelflow.files.unix_socket import is_unix
 from modelflow.http.server import server_context
-from modelflow.ipc.unix_socket import is_unix
 from modelflow.serve.access.access_log import AccessLog, LogWriter
 from modelflow.serve.access.cors import Cors
 from modelflow.serve.access.keys import Keys

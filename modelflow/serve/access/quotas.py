@@ -121,16 +121,16 @@ class Quota:
         limits = self._by_resource[resource]
         if not limits:
             return
-        with self._counts.locked() as words:
+        with self._counts.lock() as words:
             now = self._now()  # inside the lock, because a window must not come back
             start = self._find(words, now)
             for limit in limits:
-                if _used(words, start, limit, now) + amount > limit.most:
+                if _count_used(words, start, limit, now) + amount > limit.most:
                     words[Counted(resource)] += 1
                     break
             else:
                 for limit in limits:
-                    used = _used(words, start, limit, now)
+                    used = _count_used(words, start, limit, now)
                     words[start + limit.column] = int(now // limit.seconds)
                     words[start + limit.column + 1] = used + amount
                 return
@@ -164,7 +164,7 @@ class Quota:
         return (words[start], words[start + 1]) == self._digest
 
 
-def _used(words: memoryview, start: int, limit: Limit, now: float) -> int:
+def _count_used(words: memoryview, start: int, limit: Limit, now: float) -> int:
     is_current = words[start + limit.column] == int(now // limit.seconds)
     return int(words[start + limit.column + 1]) if is_current else 0
 

@@ -65,7 +65,7 @@ class SharedCounts:
         self._lock = threading.Lock()
 
     @contextmanager
-    def locked(self) -> Iterator[memoryview]:
+    def lock(self) -> Iterator[memoryview]:
         """Yields the words of the memory, while no other thread or process uses them.
 
         The system frees the lock of a process that is killed inside the block.
@@ -82,12 +82,12 @@ class SharedCounts:
 
     def add(self, counted: Counted, amount: int = 1) -> None:
         """Adds to a counter."""
-        with self.locked() as words:
+        with self.lock() as words:
             words[counted] += amount
 
     def read(self, counted: Counted) -> int:
         """Returns a counter."""
-        with self.locked() as words:
+        with self.lock() as words:
             return int(words[counted])
 
     def close(self) -> None:

@@ -2,9 +2,9 @@
 
 import socket
 
+from modelflow.files.unix_socket import address_parts, bind_unix_socket, is_unix
 from modelflow.http.options import Endpoint, join_address
 from modelflow.http.server import bind_socket
-from modelflow.ipc.unix_socket import address_parts, bind_unix_socket, is_unix
 
 
 def grpc_socket(host: str, port: int) -> socket.socket:

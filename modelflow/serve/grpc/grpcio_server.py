@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any
 
 from modelflow.errors import MissingDependencyError
+from modelflow.files.unix_socket import PREFIX, SocketFile, is_unix, private_host
 from modelflow.http.options import TlsOptions
 from modelflow.http.reply import BodyBudget
-from modelflow.ipc.unix_socket import PREFIX, SocketFile, is_unix, private_host
 from modelflow.serve.access.middleware import Middleware
 from modelflow.serve.grpc.address import in_use, is_shared
 from modelflow.serve.grpc.interceptor import GrpcInterceptor

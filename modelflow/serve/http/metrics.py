@@ -63,7 +63,7 @@ class MetricsPage:
 
     def _ask(self, http_request: HttpRequest, _: Mapping[str, str]) -> None:
         accept = http_request.head.named.get(b"accept", b"").decode("latin-1")
-        shared = _shared(self._middleware)
+        shared = _list_shared(self._middleware)
         self._group.counts(partial(settle, http_request, _make_page, self._models, shared, accept))
 
 
@@ -117,7 +117,7 @@ def _processes(counts: GroupCounts) -> Iterator[Metric]:
         yield deaths
 
 
-def _shared(middleware: Middleware) -> list[Metric]:
+def _list_shared(middleware: Middleware) -> list[Metric]:
     """Returns the counters that the processes share, if their features are on."""
     found: list[Metric] = []
     if middleware.keys is not None:

@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 import numpy as np
 
+from modelflow.files.unix_socket import PREFIX, is_unix
 from modelflow.graph.graph_port import GraphPort, Signature
-from modelflow.ipc.unix_socket import PREFIX, is_unix
 from modelflow.serve.requests.model import Model
 from modelflow.serve.requests.rows import describe_tensor
 from modelflow.wire.form_data import FORM_DATA

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from modelflow.files.unix_socket import address_parts
 from modelflow.http.server import server_context
 from modelflow.ipc.link import new_link
-from modelflow.ipc.unix_socket import address_parts
 from modelflow.serve.access.shared_counts import make_memory
 from modelflow.serve.processes.control_channel import Message
 from modelflow.serve.processes.role import Role, name_of, with_share
