@@ -1,6 +1,9 @@
 """Limits of API keys on requests and rows, in one process."""
 
+import contextlib
 import os
+import subprocess
+import sys
 from hashlib import sha256
 
 import grpc
@@ -8,6 +11,7 @@ import pytest
 
 from modelflow.serve.access.quotas import Limit, Quota, QuotaError, Resource
 from modelflow.serve.access.shared_counts import SLOTS, SharedCounts, make_memory
+from tests import programs
 from tests.prometheus import samples_of
 from tests.serve.clients import ask, of_rest, send
 from tests.serve.grpc.stub import X, grpc_served, infer, predict, stub
@@ -79,6 +83,34 @@ def test_objects_with_the_same_memory_count_together():
     assert sum(take(quota) for _ in range(5) for quota in quotas) == 5
     for one in counts:
         one.close()
+
+
+COUNTING = """if True:
+    import sys
+    from modelflow.serve.access.quotas import Limit, Quota, QuotaError, Resource
+    from modelflow.serve.access.shared_counts import SharedCounts
+    limits = [Limit(Resource.REQUESTS, 40_000, "m")]
+    quota = Quota(b"k" * 32, limits, SharedCounts(int(sys.argv[1])), lambda: 1000.0)
+    count = 0
+    for _ in range(30_000):
+        try:
+            quota.take(Resource.REQUESTS)
+            count += 1
+        except QuotaError:
+            pass
+    print(count)
+"""
+
+
+def test_processes_that_count_at_the_same_time_lose_no_count():
+    memory = make_memory()
+    command = [sys.executable, "-c", COUNTING, str(memory)]
+    with contextlib.ExitStack() as stack:
+        stack.callback(os.close, memory)
+        options = {"stdout": subprocess.PIPE, "text": True, "pass_fds": [memory]}
+        both = [stack.enter_context(programs.started(command, **options)) for _ in range(2)]
+        counts = [int(one.stdout.readline()) for one in both]
+    assert sum(counts) == 40_000
 
 
 def test_every_key_has_its_own_count_and_removed_keys_free_their_slots():
