@@ -58,6 +58,9 @@ class Application:
         mounts: Folders of files outside the image, such as keys and certificates. The key is the
             name of the Secret, or of the folder next to the other files. The value is the path in
             the container.
+        base: The base image, with its digest. If empty, the slim image of `python`.
+        is_for_kserve: Whether to write KServe's ``ServingRuntime`` as well.
+        prometheus: The URL of Prometheus for KEDA. If empty, Kubernetes itself scales the pods.
     """
 
     model: str
@@ -76,11 +79,19 @@ class Application:
     wheel_hash: str = ""
     settings: "Mapping[str, str]" = field(default_factory=dict)
     mounts: "Mapping[str, str]" = field(default_factory=dict)
+    base: str = ""
+    is_for_kserve: bool = False
+    prometheus: str = ""
 
     @property
     def name(self) -> str:
         """The name of the objects: the model's name as a DNS label."""
         return label_of(self.model)
+
+    @property
+    def base_image(self) -> str:
+        """The base image of its image."""
+        return self.base or f"python:{self.python}-slim"
 
     @property
     def archive(self) -> str:

@@ -62,6 +62,7 @@ def _schema() -> dict[str, Any]:
         resources=_ANY,
         replicas={"type": "integer", "minimum": 0},
         autoscaling=scaling,
+        tmpSize={**_TEXT, "pattern": "^[0-9.]+([KMGT]i?|m|k)?$"},
         startup=_object(periodSeconds=_COUNT, failureThreshold=_COUNT),
         disruption=_object(enabled=_FLAG, maxUnavailable=most_away),
         networkPolicy=policy,

@@ -40,6 +40,7 @@ def image_files(application: Application) -> dict[str, str]:
         model=application.model,
         image=application.image,
         python=application.python,
+        base=application.base_image,
         gpu_hint=_GPU_HINT if application.needs.gpus else "",
         requirement=shlex.quote(application.requirement),
         archive=application.archive,

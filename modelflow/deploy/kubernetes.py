@@ -6,7 +6,7 @@ One module makes both. A chart with its default values therefore gives the objec
 from typing import Any, NamedTuple
 
 from modelflow.deploy.application import LEAVING_SECONDS, USER, Application
-from modelflow.deploy.values import Values
+from modelflow.deploy.values import ABSENT, Values
 
 QUEUE_SERIES = "modelflow_node_queue_rows"
 """The gauge of ``/metrics`` by which pods are scaled: the rows in the queue of a node."""
@@ -48,11 +48,12 @@ def defaults(application: Application) -> dict[str, Any]:
         },
         "replicas": least,
         "autoscaling": {
-            "enabled": least < most,
+            "enabled": least < most and not application.prometheus,
             "minReplicas": least,
             "maxReplicas": most,
             "queueRows": max(_LEAST_ROWS, _BATCHES * needs.batch),
         },
+        "tmpSize": "1Gi",
         "startup": {"periodSeconds": _PERIOD, "failureThreshold": 120},
         "disruption": {"enabled": True, "maxUnavailable": 1},
         "networkPolicy": {"enabled": True, "from": []},
@@ -118,7 +119,11 @@ def _object(
 def _deployment(application: Application, values: Values, labels: dict[str, Any]) -> dict[str, Any]:
     rolling = {"maxSurge": 1, "maxUnavailable": 0}
     spec = {
-        "replicas": values.unless("autoscaling.enabled", "replicas"),
+        "replicas": (
+            ABSENT  # KEDA sets the number
+            if application.prometheus
+            else values.unless("autoscaling.enabled", "replicas")
+        ),
         "selector": {"matchLabels": labels},
         "strategy": {"type": "RollingUpdate", "rollingUpdate": rolling},
         "template": _pod(application, values, labels),
@@ -163,7 +168,7 @@ def _pod(application: Application, values: Values, labels: dict[str, Any]) -> di
             "affinity": values.optional("affinity"),
             "topologySpreadConstraints": [spread],
             "containers": [_container(application, values)],
-            "volumes": [{"name": "tmp", "emptyDir": {}}, *secrets],
+            "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": values.of("tmpSize")}}, *secrets],
         },
     }
 

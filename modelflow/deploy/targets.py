@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from modelflow.deploy.application import Application
 from modelflow.deploy.compose import compose_file
+from modelflow.deploy.custom_objects import make_scaled_object, make_serving_runtime
 from modelflow.deploy.helm import chart
 from modelflow.deploy.image import image_files
 from modelflow.deploy.kubernetes import adapter_rules, defaults, objects
@@ -38,6 +39,11 @@ def _plain(application: Application) -> Files:
         for file, each, flag in objects(application, values)
         if not flag or values.of(flag)
     }
+    if application.prometheus:
+        rows = values.of("autoscaling.queueRows")
+        found["kubernetes/scaledobject.yaml"] = yaml_text(make_scaled_object(application, rows))
+    if application.is_for_kserve:
+        found["kserve/servingruntime.yaml"] = yaml_text(make_serving_runtime(application))
     return {**image_files(application), **found, **_monitoring()}
 
 

@@ -50,7 +50,8 @@ async def accept(
                 _log.error("no connection can be accepted now: %s", error)
                 await asyncio.sleep(_SECONDS)
             continue  # with other errors the client has gone before `accept`
-        TlsHandshake(client, str(address[0]), connections).begin(tls, enter)
+        host = str(address[0]) if isinstance(address, tuple) else ""  # "": a Unix socket
+        TlsHandshake(client, host, connections).begin(tls, enter)
 
 
 class TlsHandshake:
@@ -70,7 +71,7 @@ class TlsHandshake:
 
     def begin(self, tls: ssl.SSLContext, enter: MakeProtocol) -> None:
         """Begins the handshake, or closes the socket if the server has too many connections."""
-        if self._all.admit(self):
+        if self._all.admit(self) or self._all.admit_spare(self):
             self._shaking = asyncio.get_running_loop().create_task(self._shake(tls, enter))
         else:
             self._socket.close()
@@ -116,7 +117,7 @@ class InheritedConnections:
     Either side shuts down its sending direction to end the handover.
 
     Attributes:
-        address: The host and port that clients connect to.
+        address: The host and port that clients connect to; ``unix:PATH`` and 0 for a Unix socket.
     """
 
     def __init__(self, sock: socket.socket, address: tuple[str, int]) -> None:
@@ -186,10 +187,11 @@ class InheritedConnections:
             coming.add_done_callback(self._came)
             return
         try:
-            host = str(client.getpeername()[0])
+            peer = client.getpeername()
         except OSError:  # the client has gone
             client.close()
         else:
+            host = str(peer[0]) if isinstance(peer, tuple) else ""
             TlsHandshake(client, host, self._connections).begin(self._tls, self._enter)
 
     def _came(self, coming: asyncio.Task[None]) -> None:
@@ -243,10 +245,12 @@ async def arrivals(
             yield
         return
     loop = asyncio.get_running_loop()
+    is_unix = bound.family == socket.AF_UNIX
     if tls is None:
-        server = await loop.create_server(enter, sock=bound, backlog=BACKLOG)
+        create = loop.create_unix_server if is_unix else loop.create_server
+        server = await create(enter, sock=bound, backlog=BACKLOG)
         yield
-        bound.shutdown(socket.SHUT_RDWR)  # a forked process may still have the socket
+        _shut(bound)
         server.close()
         return
     bound.listen(BACKLOG)
@@ -254,5 +258,14 @@ async def arrivals(
     yield
     accepting.cancel()
     await asyncio.wait([accepting])
-    bound.shutdown(socket.SHUT_RDWR)
+    _shut(bound)
     bound.close()
+
+
+def _shut(bound: socket.socket) -> None:
+    """Ends listening also for a forked process, which may still have the socket.
+
+    The processes of a server share a Unix socket, and one of them must not end the others.
+    """
+    if bound.family != socket.AF_UNIX:
+        bound.shutdown(socket.SHUT_RDWR)

@@ -60,7 +60,7 @@ class Connection(asyncio.Protocol):
         self._is_ending = False  # the next request is the last
         self._idle_since = self._loop.time()  # the time of the last reply or of the connect
         self._lingering: int | None = None  # bytes still to read and discard
-        self._is_paused = False
+        self._is_paused = self._is_spare = False
         self._unsent = 0  # bytes that the client had not read at the last check
         self._uninvited: HttpRequest | None = None  # waits for "100 Continue"
         self._awaited = "head"  # "head", "body" or "rest": the subject of `_expiry`
@@ -73,9 +73,12 @@ class Connection(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         if isinstance(peer, tuple):
             self.host, self._client = peer[0], join_address(*peer[:2])
+        elif isinstance(peer, str):  # a Unix socket
+            self._client = "unix"
         if self._before is not None:
             self._all.forget(self._before)
-        if self._all.admit(self):
+        self._is_spare = not self._all.admit(self)
+        if not self._is_spare or self._all.admit_spare(self):
             self._expiry.wait(self._limits.header_time_out)
         else:
             text = "there are too many connections"
@@ -127,12 +130,15 @@ class Connection(asyncio.Protocol):
         answers = self._answers
         if answers.last is not None:
             return None
+        if self._is_spare:
+            head = head.with_headers(())  # without limits: the handler must check the path
         http_request = HttpRequest(head, self._client, answers.give, self._all.loop_queue)
+        http_request.is_spare = self._is_spare
         answers.owed.append(http_request)
         answers.is_old = self._reader.is_old
         self._all.resting.pop(self, None)
         self._count += 1
-        if not is_kept or self._is_ending or self._count == self._limits.requests:
+        if not is_kept or self._is_ending or self._is_spare or self._count == self._limits.requests:
             answers.last = http_request
         return http_request
 

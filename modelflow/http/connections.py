@@ -3,12 +3,15 @@
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from modelflow.http.options import ConnectionLimits
 from modelflow.http.request import HeaderCache
 from modelflow.ipc.loop_queue import LoopQueue
+
+SPARE = 16
+"""The most connections beyond the limits, which get answers for health and metrics only."""
 
 
 class IdleTimer:
@@ -101,6 +104,7 @@ class Connections:
         A connection removes itself when it gets a request.
         """
         self._by_host: Counter[str] = Counter()
+        self._spare: dict[Member, None] = {}
         self._ended: asyncio.Future[None] | None = None
         self.on_change: Callable[[], object] | None = None
         """Called when the number of connections changes."""
@@ -114,15 +118,34 @@ class Connections:
         return one in self._open
 
     def admit(self, new: Member) -> bool:
-        """Adds a connection, or returns False if the server has too many and none is idle."""
+        """Adds a connection, or returns False if the server has too many and none is idle.
+
+        Clients of a Unix socket have the host ``""``, and no limit on the connections of one host.
+        """
         host = new.host
-        is_over = self._by_host[host] >= self._most_of_one
-        if is_over and not self._close_one([one for one in self.resting if one.host == host]):
+        is_over = bool(host) and self._by_host[host] >= self._most_of_one
+        if is_over and not self._close_one(one for one in self._list_idle() if one.host == host):
             return False
-        if len(self._open) >= self._most and not self._close_one(list(self.resting)):
+        is_full = len(self._open) - len(self._spare) >= self._most
+        if is_full and not self._close_one(self._list_idle()):
             return False
         self._open[new] = self.resting[new] = None
         self._by_host[host] += 1
+        self._on_change()
+        return True
+
+    def _list_idle(self) -> list[Member]:
+        return [one for one in self.resting if one not in self._spare]
+
+    def admit_spare(self, new: Member) -> bool:
+        """Adds a connection beyond the limits, or returns False if too many of these are busy.
+
+        Probes and scrapers then get answers while clients hold all connections.
+        """
+        idle = [one for one in self._spare if one in self.resting]
+        if len(self._spare) >= SPARE and not self._close_one(idle):
+            return False
+        self._open[new] = self.resting[new] = self._spare[new] = None
         self._on_change()
         return True
 
@@ -136,9 +159,12 @@ class Connections:
         self.resting.pop(one, None)
         if one in self._open:
             del self._open[one]
-            self._by_host[one.host] -= 1
-            if not self._by_host[one.host]:
-                del self._by_host[one.host]
+            if one in self._spare:
+                del self._spare[one]
+            else:
+                self._by_host[one.host] -= 1
+                if not self._by_host[one.host]:
+                    del self._by_host[one.host]
             if not self._open and self._ended is not None and not self._ended.done():
                 self._ended.set_result(None)
             self._on_change()
@@ -166,7 +192,7 @@ class Connections:
         if self.on_change is not None:
             self.on_change()
 
-    def _close_one(self, resting: list[Member]) -> bool:
+    def _close_one(self, resting: Iterable[Member]) -> bool:
         for one in resting:
             self.forget(one)
             one.close()

@@ -14,7 +14,14 @@ from urllib.parse import unquote
 from weakref import WeakValueDictionary
 
 from modelflow.http.options import ConnectionLimits, Endpoint, Limits
-from modelflow.http.reply import BodyBudget, BodyLimits, RefusedError, Reply, reply_of_status
+from modelflow.http.reply import (
+    BodyBudget,
+    BodyLimits,
+    RefusedError,
+    Reply,
+    busy_error,
+    reply_of_status,
+)
 from modelflow.http.request import Handler, HttpRequest, StreamingReply
 from modelflow.http.server import LAST_SECONDS, Server, bind_socket, check_parser, tls_context
 from modelflow.ipc.loop_queue import LoopQueue
@@ -205,7 +212,10 @@ class Port:
         Raises:
             RefusedError: No route matches, or the server answers the path itself.
         """
-        return self._route(http_request).begin(http_request)
+        route = self._route(http_request)  # raises the answers about health
+        if http_request.is_spare:
+            raise busy_error()
+        return route.begin(http_request)
 
     def handle(self, http_request: HttpRequest) -> None:
         """Passes a whole request to its route, on the server's thread."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from modelflow.errors import did_you_mean
+from modelflow.files.unix_socket import is_unix
 from modelflow.unit.option import option
 
 _PORTS = {"http": 80, "https": 443}
@@ -38,7 +39,9 @@ class Endpoint:
 
 
 def join_address(host: str, port: int) -> str:
-    """Returns an address for clients: ``127.0.0.1:8500`` or ``[::1]:8500``."""
+    """Returns an address for clients: ``127.0.0.1:8500``, ``[::1]:8500`` or ``unix:PATH``."""
+    if is_unix(host):
+        return host
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
@@ -155,7 +158,8 @@ class ConnectionLimits:
         connections: Most HTTP connections, and at most half of the process's file descriptors. If
             there are too many, an idle connection is closed. If none is idle, a new connection is
             answered 503.
-        per_client: Most HTTP connections of one address; 0 for half of all.
+        per_client: Most HTTP connections of one address; 0 for half of all. Clients of a Unix
+            socket have no address, and only the limit on all connections holds for them.
         header_bytes: Most bytes of the head of a request, or of the metadata of a gRPC call. More
             bytes are answered 431 or RESOURCE_EXHAUSTED.
         header_time_out: Seconds within which the head of a request, and a TLS handshake, must

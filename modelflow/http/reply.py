@@ -179,6 +179,12 @@ class RefusedError(Exception):
         self.reply = reply
 
 
+def busy_error() -> RefusedError:
+    """Returns the refusal of a request on a connection beyond the limits."""
+    text = "there are too many connections"
+    return RefusedError(reply_of_status(HTTPStatus.SERVICE_UNAVAILABLE, text))
+
+
 class BodyBudget:
     """The byte budget of all bodies together. Call the methods on the server's thread.
 

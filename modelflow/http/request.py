@@ -307,8 +307,16 @@ class RequestObserver(Protocol):
     def sampled_trace(self) -> str:
         """Returns the id of the request's trace if the trace is sampled, else ``""``."""
 
-    def enter(self, model: str, version: int) -> Mapping[str, Any]:
-        """Records the model of the request, and returns the context values for its session."""
+    @property
+    def is_single(self) -> bool:
+        """Returns whether the request must be read alone, not together with others."""
+
+    def enter(self, model: str, version: int, rows: int = 0) -> Mapping[str, Any]:
+        """Records the model of the request, and returns the context values for its session.
+
+        ``rows`` is the number of rows, or 0 if it is not known yet. Raises `Problem` if the rows
+        exceed a limit.
+        """
 
     def watcher(self) -> Any:
         """Returns the observer of the session's batches, or None."""
@@ -337,6 +345,8 @@ class HttpRequest:
         on_gone: Called before `on_end` if the client has gone, to cancel the work.
         request_context: The observer of the request, or None.
         is_over: Whether the request is answered, or the client has gone.
+        is_spare: Whether the connection is beyond the limits. Then the handler answers only
+            requests for health and metrics.
     """
 
     __slots__ = (
@@ -348,6 +358,7 @@ class HttpRequest:
         "client",
         "head",
         "is_over",
+        "is_spare",
         "on_end",
         "on_gone",
         "request_context",
@@ -371,7 +382,7 @@ class HttpRequest:
         self._send = send
         self._loop_queue = loop_queue
         self._is_answered = False
-        self.is_over = False
+        self.is_over = self.is_spare = False
 
     @property
     def path(self) -> str:

@@ -111,7 +111,7 @@ class RequestReader:
             return b""
         self.http_request = http_request
         try:
-            limits = head.limits or self._handler.begin(http_request)
+            limits = http_request.head.limits or self._handler.begin(http_request)
             body, budget = data[end:], limits.budget
             if length > limits.most or budget.taken + length > budget.most:
                 Body(limits, length).add(body)  # raises the matching RefusedError

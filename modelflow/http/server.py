@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from modelflow.errors import ConfigError, MissingDependencyError
+from modelflow.files.unix_socket import address_parts, bind_unix_socket, is_unix
 from modelflow.http.accept import BACKLOG, InheritedConnections, arrivals
 from modelflow.http.connections import Connections, Member
 from modelflow.http.options import ConnectionLimits, Endpoint, TlsOptions
@@ -197,7 +198,7 @@ class Server:
             host, port = bound.address
         else:
             bound.listen(BACKLOG)
-            host, port = bound.getsockname()[:2]
+            host, port = address_parts(bound)
         self._handler = handler
         self._tls = tls
         self._loop = new_loop()
@@ -286,9 +287,13 @@ class Server:
 def bind_socket(endpoint: Endpoint) -> socket.socket:
     """Returns a socket that is bound to the endpoint's address and does not listen yet.
 
+    A Unix socket (the host is ``unix:PATH``) listens already; see `bind_unix_socket`.
+
     Raises:
         OSError: The address is in use, or does not belong to this machine.
     """
+    if is_unix(endpoint.host):
+        return bind_unix_socket(endpoint.host)
     family = socket.AF_INET6 if ":" in endpoint.host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     try:

@@ -54,8 +54,9 @@ class Option(NamedTuple):
     Attributes:
         flag: The flag on the command line.
         group: The heading of the option in the help.
-        kind: ``count``, ``seconds`` (may be 0), ``timeout``, ``path``, ``flag``, ``texts``, ``log``
-            or ``choice``. Each is a row of ``_KINDS`` in ``cli/serve/server_options.py``.
+        kind: ``count``, ``seconds`` (may be 0), ``timeout``, ``percent``, ``path``, ``flag``,
+            ``texts``, ``log`` or ``choice``. Each is a row of ``_KINDS`` in
+            ``cli/serve/server_options.py``.
         least: The smallest value of a count.
         words: The words of a choice.
         metavar: The name of the value in the help.
@@ -158,11 +159,16 @@ class ServeOptions:
             client.
         tls: Certificate and key for both protocols, or None for no TLS.
         key_file: A file of API keys, of which every request needs one. A line is KEY or GROUPS KEY
-            (groups: infer, repository, metrics). The server reads the file again at SIGHUP.
+            (groups: infer, repository, metrics). Limits may follow the key, such as requests=100/s
+            and rows=5000/m. The server reads the file again at SIGHUP.
         cors_origins: Pages of this origin (https://app.example.com, or * for all) may send
             requests. May be repeated.
         access_log: The file that gets a JSON line for every request, or - for the standard output.
             The server reopens the file at SIGHUP.
+        payload_log: The file or URL (http, https) that gets the bodies of inference requests and
+            replies as CloudEvents. The server reopens the file at SIGHUP.
+        log_payloads: The share of requests in the payload log, such as 1%.  [default: 100%]
+        payload_bytes: Most bytes of a body in the payload log. A longer body is cut.
         tracing: Records an OpenTelemetry span for every request, and one for each node that the
             request passes. The environment (OTEL_...) sets the destination and the sampling. Needs
             the packages of modelflow-graph[otel].
@@ -200,6 +206,11 @@ class ServeOptions:
     key_file: Path | None = _option(None, "--api-key-file", GUARDS, "path")
     cors_origins: tuple[str, ...] = _option((), "--cors-origin", GUARDS, "texts", metavar="ORIGIN")
     access_log: str | None = _option(None, "--access-log", GUARDS, "log", metavar="FILE|-")
+    payload_log: str | None = _option(None, "--payload-log", GUARDS, "log", metavar="FILE|URL")
+    log_payloads: float | None = _option(
+        None, "--log-payloads", GUARDS, "percent", metavar="PERCENT"
+    )
+    payload_bytes: int = _option(256 << 10, "--payload-bytes", GUARDS)
     tracing: "bool | TracerProvider" = _option(False, "--otel", GUARDS, "flag")
 
     @property

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from modelflow.errors import Cancelled, StreamClosed
+from modelflow.files.unix_socket import SocketFile, address_parts, is_unix
 from modelflow.http.accept import InheritedConnections
 from modelflow.http.options import Endpoint as Address
 from modelflow.http.options import join_address
@@ -83,6 +84,7 @@ class Server:
         self._http: HttpServer | None = None
         self._frontend: HttpFrontend | None = None
         self._access: AccessControl | None = None
+        self._socket_files: list[SocketFile] = []
         # reentrant: a signal handler may call `stop` inside `start` or `stop`
         self._ending = threading.RLock()
         # `put` is reentrant, for signal handlers
@@ -94,7 +96,10 @@ class Server:
         self.is_stopped = False
         """Whether the server has ended or is about to end."""
         self.address = ""
-        """The URL after `listen`: ``http://127.0.0.1:8501``, or ``https://`` with TLS."""
+        """The URL after `listen`: ``http://127.0.0.1:8501``, or ``https://`` with TLS.
+
+        For a Unix socket, ``unix:PATH``.
+        """
         self.grpc_address = ""
         """The address for gRPC after `listen`, for example ``127.0.0.1:8500``, or ``""``."""
 
@@ -155,7 +160,8 @@ class Server:
             if self._http is not None:
                 raise _ListensAlreadyError(f"the server listens already, at {self.address}")
             with self._busy():
-                self._access = AccessControl(self.options)  # bad keys fail before a port opens
+                counts = None if self._member is None else self._member.shared_counts
+                self._access = AccessControl(self.options, counts)  # bad keys open no port
                 self._listen(addresses, self._access)
             if self.is_stopped:  # a signal handler called `stop` during `_listen`
                 self.stop(drain=False)
@@ -175,11 +181,12 @@ class Server:
     def _listen(self, addresses: contextlib.ExitStack, access: AccessControl) -> None:
         options = self.options
         bound = self._bind(addresses)
-        host, port = (
-            bound.address if isinstance(bound, InheritedConnections) else bound.getsockname()[:2]
-        )
+        if isinstance(bound, InheritedConnections):
+            host, port = bound.address
+        else:
+            host, port = address_parts(bound)
         scheme = "http" if access.tls is None else "https"
-        self.address = f"{scheme}://{join_address(host, port)}"
+        self.address = host if is_unix(host) else f"{scheme}://{join_address(host, port)}"
         budget = BodyBudget(options.max_bodies)
         grpc_server = self._grpc(addresses, budget, access)
         if access.tracer is not None:
@@ -201,7 +208,13 @@ class Server:
         if self._member is not None:
             return self._member.connections
         address = Address(self.options.host, self.options.http_port)
-        return addresses.enter_context(bind_socket(address))
+        bound = addresses.enter_context(bind_socket(address))
+        self._own_file(address.host)
+        return bound
+
+    def _own_file(self, host: str) -> None:
+        if is_unix(host):
+            self._socket_files.append(SocketFile(host))
 
     def open_grpc(self) -> None:
         """Begins to answer gRPC.
@@ -250,6 +263,7 @@ class Server:
         bound = None if self._member is None else self._member.grpc
         if bound is None:
             bound = addresses.enter_context(grpc_socket(options.grpc_host, options.grpc_port))
+            self._own_file(options.grpc_host)
         services = (
             *TensorflowGrpc(self._stock.models, self._group).services,
             *OpenInferenceGrpc(self._stock, self._group).services,
@@ -346,6 +360,8 @@ class Server:
                 self._http.loop_queue.post(self._frontend.end)
             until = time.monotonic() + self.options.drain_timeout
             self._http.close(0.0 if self._is_hurried else self.options.drain_timeout)
+        for file in self._socket_files:
+            file.remove()
         if self._access is not None:
             self._access.close()
         self._settled.put(None)

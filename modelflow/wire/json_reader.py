@@ -65,6 +65,27 @@ def read_json(
     return _read_any(text, takes_rest=takes_rest)
 
 
+def is_json(text: bytes) -> bool:
+    """Returns whether bytes are one JSON document, as defined by RFC 8259.
+
+    ``NaN`` and bytes after the document make the result False.
+    """
+    try:
+        if simdjson is not None and len(text) >= _SMALL:
+            simdjson.Parser().parse(text)
+        elif orjson is not None:
+            orjson.loads(text)
+        else:
+            json.loads(text.decode(), parse_constant=_finite_word)
+    except (ValueError, RuntimeError):  # RuntimeError: nested too deep
+        return False
+    return True
+
+
+def _finite_word(word: str) -> None:
+    raise ValueError(f"{word} is no JSON")
+
+
 def _read_any(body: bytes, *, takes_rest: bool = False) -> Any:
     """Reads a text that only `json` accepts, and raises the error for the client."""
     try:

@@ -459,3 +459,16 @@ def test_a_node_on_a_gpu_has_the_pods_ask_for_one(graph):
     assert deploy("compose", graph.rename(graph.with_suffix(".dot")), "-o", folder) == 0
     (service,) = yaml.safe_load((folder / "compose.yaml").read_text())["services"].values()
     assert service["deploy"]["resources"]["reservations"]["devices"][0]["count"] == 1
+
+
+@pytest.mark.parametrize(
+    ("target", "words", "message"),
+    [
+        ("docker", ["--base-image", "python:3.11"], "expected NAME@sha256:DIGEST with 64"),
+        ("kubernetes", ["--keda", "prometheus"], "--keda: got 'prometheus'; expected the URL"),
+        ("helm", ["--kserve"], "--kserve: got the target helm; expected kubernetes"),
+    ],
+)
+def test_options_of_operators_and_base_are_checked(graph, capsys, target, words, message):
+    assert deploy(target, graph, "-o", graph.parent / "out", *words) != 0
+    assert message in capsys.readouterr().err

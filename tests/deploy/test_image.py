@@ -2,6 +2,7 @@
 
 import http.server
 import json
+import os
 import re
 import ssl
 import subprocess
@@ -135,3 +136,33 @@ def test_pip_fetches_nothing_that_the_lock_file_does_not_name():
 def test_a_version_that_pip_would_read_otherwise_is_refused(changes):
     with pytest.raises(ConfigError, match="expected a version and extras that pip accepts"):
         image_files(application(**changes))
+
+
+def test_the_base_image_is_pinned_by_its_digest():
+    base = f"python:3.11-slim@sha256:{'ab' * 32}"
+    assert f"ARG BASE={base}" in lines(base=base)
+    assert "ARG BASE=python:3.11-slim" in lines()
+    assert any("imagetools inspect python:3.11-slim" in line for line in lines())
+
+
+def test_the_archive_is_unpacked_when_the_image_is_built(tmp_path):
+    """Runs the command of the image in a folder, then reads the folder as at a start."""
+    (line,) = [line for line in lines() if line.startswith('RUN ["python"')]
+    *_, program = json.loads(line.removeprefix("RUN "))
+    (tmp_path / "g.toml").write_text(
+        "[graph]\ngraphconf = 'digraph { a [type=input] top_k b [type=output] a -> top_k -> b }'\n"
+    )
+    modelflow = [sys.executable, "-m", "modelflow"]
+    archive = tmp_path / "image_classify.mfz"
+    command = [*modelflow, "pack", "g.toml", "-o", archive]
+    programs.run(command, cwd=tmp_path, check=True)
+    cache = tmp_path / "cache"
+    cache.mkdir(mode=0o700)
+    environment = {**os.environ, "MODELFLOW_CACHE": str(cache)}
+    text = program.replace("/app/image_classify.mfz", str(archive))
+    programs.run([sys.executable, "-c", text], env=environment, check=True)
+    before = {path: path.stat().st_ino for path in cache.rglob("*")}
+    assert any(path.name == "g.toml" for path in before) or len(before) > 3
+    done = programs.run([*modelflow, "check", archive], env=environment)
+    assert done.returncode == 0, done.stderr
+    assert {path: path.stat().st_ino for path in cache.rglob("*")} == before

@@ -168,3 +168,8 @@ def test_only_the_ports_that_are_served_are_reached():
     (rule,) = found(grpc_port=None)["NetworkPolicy"]["spec"]["ingress"]
     assert rule == {"ports": [{"port": 8501, "protocol": "TCP"}]}
     assert found(grpc_port=None)["Service"]["spec"]["type"] == "ClusterIP"
+
+
+def test_the_folder_for_temporary_files_has_a_limit():
+    (volume,) = pod()["volumes"]
+    assert volume == {"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}}

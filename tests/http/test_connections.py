@@ -2,7 +2,7 @@
 
 import asyncio
 
-from modelflow.http.connections import Connections
+from modelflow.http.connections import SPARE, Connections
 from modelflow.http.options import ConnectionLimits
 
 
@@ -77,3 +77,18 @@ def test_all_can_be_ended_at_once():
     connections.admit(one)
     connections.abort()
     assert one.is_closed
+
+
+def test_connections_beyond_the_limit_are_a_few_and_the_idle_ones_make_room():
+    connections = Connections(ConnectionLimits(connections=1), None)
+    busy = Member()
+    connections.admit(busy)
+    connections.resting.pop(busy)
+    spare = [Member() for _ in range(SPARE + 1)]
+    assert all(map(connections.admit_spare, spare))
+    assert [one.is_closed for one in spare] == [True] + [False] * SPARE
+    for one in spare[1:]:
+        connections.resting.pop(one)
+    assert not connections.admit_spare(Member())
+    connections.forget(busy)
+    assert connections.admit(Member())

@@ -35,7 +35,14 @@ def test_what_is_no_key_is_not_authenticated(tmp_path, key):
     [
         ("", "the file has no key; expected a line: KEY, or GROUPS KEY"),
         ("# nothing", "the file has no key"),
-        ("ok\ninfer metrics s3cret", r":2: got 3 words; expected KEY, or GROUPS KEY"),
+        ("ok\ninfer metrics s3cret", ":2: got a group and no key"),
+        ("infer s3cret s4cret", ":1: word 3 is no limit; expected requests=N/s, .*, with N from 1"),
+        ("s3cret requests=0/s", ":1: word 2 is no limit"),
+        ("s3cret rows=1/m rows=s4cret", ":1: word 3 is no limit"),
+        ("infer s3cret rows=1/s rows=2/s", ":1: word 4 limits rows/s again"),
+        ("metrics s3cret rows=1/s", ":1: got a limit for a key without the group infer"),
+        ("infer requests=1/s", ":1: got a limit and no key"),
+        ("infr s3cret==", r"did you mean 'infer'\?"),
         ("infr s3cret", r":1: got the group 'infr'; expected .*; did you mean 'infer'\?"),
         ("s3cret infer", ":1: got a group and no key"),
         ("s3cret s4cret", ":1: got a word that is no group; expected infer, repository, metrics"),
@@ -57,6 +64,19 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
     (tmp_path / "keys").write_bytes(b"\xff")
     with pytest.raises(ConfigError, match="it is not UTF-8 text"):
         Keys(tmp_path / "keys")
+
+
+@pytest.mark.parametrize(
+    ("line", "limits"),
+    [
+        ("infer k==", []),
+        ("k== requests=5/s", ["requests=5/s"]),
+        ("infer k rows=3/m requests=1/s", ["rows=3/m", "requests=1/s"]),
+    ],
+)
+def test_limits_follow_the_key(tmp_path, line, limits):
+    quota = keys(tmp_path, line).check("k==" if "k==" in line else "k", Group.INFER)
+    assert [*map(str, quota.limits)] == limits if quota else not limits
 
 
 def test_a_key_is_nowhere_in_the_memory_of_the_keys(tmp_path):

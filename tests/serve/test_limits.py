@@ -1,5 +1,6 @@
 """Tests of the limits of a server: each limit, and its error."""
 
+import contextlib
 import gzip
 import json
 import socket
@@ -13,6 +14,7 @@ from modelflow.serve.server import ServeOptions, Server
 from modelflow.wire.json_outline import JsonLimits
 from modelflow.wire.proto import OPEN_INFERENCE, TF_SERVING
 from tests.http.clients import answer, is_ended, request
+from tests.serve.certificates import Authority
 from tests.serve.clients import ask, send, served
 from tests.serve.grpc.stub import PREDICTION, SECONDS, Stub, grpc_served, infer, predict, refused
 from tests.serve.half_plus_two import write_saved_model
@@ -262,6 +264,7 @@ def test_more_connections_than_there_may_be_are_refused():
         first.sendall(head.encode())
         assert first.recv(12) == b"HTTP/1.1 100"  # the connection is no longer idle
         with _client(server) as second:
+            second.sendall(request("/v1/models/m", method="GET"))
             assert answer(second)[0] == 503
 
 
@@ -311,3 +314,37 @@ def _live():
 def _client(server):
     host, port = server.address.removeprefix("http://").split(":")
     return socket.create_connection((host, int(port)), timeout=SECONDS)
+
+
+@pytest.mark.parametrize("is_tls", [False, True], ids=["plain", "TLS"])
+def test_probes_are_answered_while_a_client_holds_all_connections(is_tls, tmp_path):
+    """Opens as many connections as fit, each with an unanswered request, and some more."""
+    authority = Authority(tmp_path)
+    limits = ConnectionLimits(connections=4)
+    tls = authority.options() if is_tls else None
+    with served(connections=limits, tls=tls) as server, contextlib.ExitStack() as stack:
+
+        def connect():
+            host, port = server.address.partition("://")[2].split(":")
+            one = stack.enter_context(socket.create_connection((host, int(port)), 60))
+            if not is_tls:
+                return one
+            return stack.enter_context(authority.client().wrap_socket(one, server_hostname=host))
+
+        def ask(path):
+            one = connect()
+            one.sendall(f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+            answer = b""
+            while part := one.recv(1 << 16):  # the server closes the connection
+                answer += part
+            return int(answer.split()[1])
+
+        half = b"POST /v1/models/m:predict HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{"
+        for _ in range(6):
+            connect().sendall(half)
+        for _ in range(40):  # silent connections
+            with contextlib.suppress(OSError):  # the server closes the oldest ones
+                connect()
+        for path in ("/livez", "/readyz", "/metrics", "/stats", "/v2/health/ready"):
+            assert ask(path) == 200
+        assert ask("/v1/models/m") == 503

@@ -105,7 +105,7 @@ def test_a_stream_refuses_them_and_goes_on(client):
         ({"of_input": {"content_type": "str"}}, "input 'input': parameter 'content_type'"),
         (
             {"of_output": {"shared_memory_region": "there"}},
-            "output 'output': parameter 'shared_memory_region'",
+            "output 'output': shared memory is not used here; serve with --allow-shared-memory",
         ),
     ],
 )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from modelflow.errors import ConfigError
+from modelflow.files.unix_socket import NO_UNIX, is_unix
 
 if TYPE_CHECKING:
     from modelflow.profile.snapshot import Snapshot
@@ -25,7 +26,7 @@ _LONGEST = 4096  # bytes that are read of an error reply
 
 def is_address(text: str) -> bool:
     """Tells whether a text names a running flow (a port, HOST:PORT or a URL) and not a file."""
-    if _is_number(text) or "://" in text:
+    if _is_number(text) or "://" in text or is_unix(text):
         return True
     host, colon, port = text.rpartition(":")
     return bool(colon and host) and _is_number(port) and not Path(text).exists()
@@ -41,6 +42,8 @@ def address_of(url: str) -> str:
     Raises:
         ConfigError: The text is no URL of a server.
     """
+    if is_unix(url):
+        raise ConfigError(f"{url}: {NO_UNIX}")
     whole = f"127.0.0.1:{url}" if _is_number(url) else url
     whole = whole if "://" in whole else f"http://{whole}"
     path = ""

@@ -20,6 +20,7 @@ from modelflow.cli.options.parameters import (
 )
 from modelflow.cli.terminal.messages import tell
 from modelflow.errors import ConfigError
+from modelflow.files.unix_socket import is_unix
 from modelflow.signals import ExitCode, Undisturbed, termination
 
 if TYPE_CHECKING:
@@ -112,7 +113,8 @@ def load(graph: GraphChoice, **given: Any) -> int:
 
     series = LoadSeries(_options_of(given))
     asked, is_interrupted = threading.Event(), False
-    with_target = _server if "://" in graph.source else _flow
+    is_address = "://" in graph.source or is_unix(graph.source)
+    with_target = _server if is_address else _flow
     try:
         with with_target(graph, given, asked, series) as target, series.show():
             series.run(target)

@@ -62,7 +62,7 @@ def _beside(path: Path, option: click.Parameter, text: str) -> str:
     if isinstance(option, click.Argument):  # NAME=PATH, or PATH
         name, mark, place = text.rpartition("=")
         return f"{name}{mark}{path.parent / place}"
-    is_path = isinstance(option.type, click.Path) and text != "-"
+    is_path = isinstance(option.type, click.Path) and text != "-" and "://" not in text
     return str(path.parent / text) if is_path else text
 
 

@@ -15,8 +15,10 @@ from modelflow.cli.options.graph_options import graph_options
 from modelflow.cli.options.parameters import Choice, declare_repeated
 from modelflow.cli.release.deploy_values import (
     PORTS,
+    base_of,
     grpc_port_of,
     mounts_of,
+    prometheus_of,
     replicas_of,
     wheel_of,
 )
@@ -100,6 +102,26 @@ class _TargetChoice(Choice):
     metavar="N|MIN..MAX",
     help="Number of pods, or minimum and maximum, for kubernetes and helm.",
 )
+@click.option(
+    "--base-image",
+    "base",
+    metavar="NAME@sha256:DIGEST",
+    help="The base image with Python, pinned by its digest. Default: the slim image of Python, by "
+    "its tag, which moves.",
+)
+@click.option(
+    "--kserve",
+    "is_for_kserve",
+    is_flag=True,
+    help="For kubernetes: also write a ServingRuntime of KServe.",
+)
+@click.option(
+    "--keda",
+    "prometheus",
+    metavar="URL",
+    help="For kubernetes: scale the pods with a ScaledObject of KEDA, by the Prometheus at this "
+    "URL, in place of the HorizontalPodAutoscaler.",
+)
 @declare_repeated(
     "--env",
     "variables",
@@ -149,6 +171,10 @@ def deploy(target: str, graph: GraphChoice, folder: Path, force: bool, **given: 
     made = TARGETS[target]
     given["variables"] = variables_of(given["variables"])
     given["mounts"] = mounts_of(given["mounts"])
+    given["base"], given["prometheus"] = base_of(given["base"]), prometheus_of(given["prometheus"])
+    for flag, key in (("--kserve", "is_for_kserve"), ("--keda", "prometheus")):
+        if given[key] and target != "kubernetes":
+            raise click.UsageError(f"{flag}: got the target {target}; expected kubernetes")
     source = click.get_current_context().get_parameter_source("replicas")
     if not made.is_replicated and source is not ParameterSource.DEFAULT:
         tell("note", f"--replicas does nothing for {target}: it is one server")
@@ -282,6 +308,9 @@ def _application(
         mounts=given["mounts"],
         wheel=wheel,
         wheel_hash=wheel_hash,
+        base=given["base"],
+        is_for_kserve=given["is_for_kserve"],
+        prometheus=given["prometheus"],
     )
 
 

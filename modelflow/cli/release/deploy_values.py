@@ -13,8 +13,39 @@ from modelflow.errors import ConfigError
 PORTS = range(1024, 65_536)
 """Allowed ports: the server in a container does not run as root."""
 
+_BASE = re.compile(r"[a-z0-9][A-Za-z0-9._/:-]{0,250}@sha256:[0-9a-f]{64}")
+_URL = re.compile(r"https?://[A-Za-z0-9.-]+(:\d{1,5})?(/[A-Za-z0-9._/-]*)?")
 _REPLICAS = re.compile(r"([1-9]\d{0,3})(?:\.\.([1-9]\d{0,3}))?")
 _MOUNT = re.compile(r"([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)=((?:/[A-Za-z0-9._-]+)+)")
+
+
+def base_of(text: str | None) -> str:
+    """Parses ``--base-image``; returns ``""`` for None.
+
+    Raises:
+        ConfigError: The value is no name with a digest.
+    """
+    if text is not None and not _BASE.fullmatch(text):
+        name = text.partition("@")[0] or "NAME"
+        raise ConfigError(
+            f"--base-image: got {text!r}; expected NAME@sha256:DIGEST with 64 hexadecimal digits; "
+            f"docker buildx imagetools inspect {name} prints the digest"
+        )
+    return text or ""
+
+
+def prometheus_of(text: str | None) -> str:
+    """Parses ``--keda``; returns ``""`` for None.
+
+    Raises:
+        ConfigError: The value is no URL.
+    """
+    if text is not None and not _URL.fullmatch(text):
+        raise ConfigError(
+            f"--keda: got {text!r}; expected the URL of Prometheus, as in "
+            "http://prometheus-server.monitoring:80"
+        )
+    return text or ""
 
 
 def grpc_port_of(text: str, http: int) -> int | None:

@@ -1,6 +1,7 @@
 """The command ``modelflow serve``: serves graphs and models over the network."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from modelflow.cli.serve.server_setup import ServerEnd, ending, explain_errors, 
 from modelflow.cli.terminal.listening import split_address
 from modelflow.config.override import Environment
 from modelflow.errors import Cancelled, FlowFailed, ModelflowError
+from modelflow.files.unix_socket import PREFIX, check_path, is_unix
 from modelflow.http.options import join_address
 from modelflow.serve.options import (
     CONNECTIONS,
@@ -48,15 +50,15 @@ if TYPE_CHECKING:
 @click.option(
     "--http",
     default="127.0.0.1:8501",
-    metavar="[HOST:]PORT",
-    help="The address for HTTP. Port 0: any free port. Other machines can connect only if it "
-    "is a network address of this machine, or 0.0.0.0.",
+    metavar="[HOST:]PORT|unix:PATH",
+    help="The address for HTTP, or a Unix socket. Port 0: any free port. Other machines can "
+    "connect only to a network address of this machine, or 0.0.0.0.",
 )
 @click.option(
     "--grpc",
     default="127.0.0.1:8500",
-    metavar="[HOST:]PORT|off",
-    help="The address for gRPC. Port 0: any free port.",
+    metavar="[HOST:]PORT|unix:PATH|off",
+    help="The address for gRPC, or a Unix socket. Port 0: any free port.",
 )
 @field_options(OPTIONS)
 @declare_repeated(
@@ -153,7 +155,7 @@ def serve(**given: Any) -> int:
     """
     given["sources"] = add_names(given["sources"] or read_setting("sources"), given["engine"])
     tell_environment(Environment.of(os.environ))
-    given["http"] = split_address("--http", given["http"])
+    given["http"] = _split("--http", given["http"])
     given["grpc"] = _grpc_address(given["grpc"], GrpcKind(given["grpc_server"]))
     if not given["sources"] and given["config_file"] is None:
         raise click.UsageError(
@@ -164,7 +166,8 @@ def serve(**given: Any) -> int:
         host, port = given["http"]
         scheme = "http" if given["tls_cert"] is None else "https"
         with place_config(build_config(given), given["on"], given["share"]) as config:
-            return _describe(config, f"{scheme}://{join_address(host, port)}")
+            address = host if is_unix(host) else f"{scheme}://{join_address(host, port)}"
+            return _describe(config, address)
     if given["workers"] and given["replicas"] > 1:
         raise click.UsageError(
             f"--workers {given['workers']} and --replicas {given['replicas']}: give one of the "
@@ -174,6 +177,7 @@ def serve(**given: Any) -> int:
     if given["workers"] or given["replicas"] > 1 or given["isolate"]:
         from modelflow.cli.serve.replicas import keep_replicas
 
+        _check_shared(given)
         return keep_replicas({**given, "share": name_shared(given["on"], given["share"])})
     from modelflow.serve.server import Server
 
@@ -245,4 +249,26 @@ def _grpc_address(text: str, kind: GrpcKind) -> tuple[str, int | None]:
         package = "zttp" if kind is GrpcKind.NATIVE else "grpcio"
         click.echo(f"gRPC is off: it needs the package {package} (--grpc off)", err=True)
         return "", None
-    return split_address("--grpc", text)
+    return _split("--grpc", text)
+
+
+def _split(option: str, text: str) -> tuple[str, int]:
+    """Parses an address. The result for a Unix socket is ``unix:PATH`` and port 0."""
+    if not is_unix(text):
+        return split_address(option, text)
+    try:
+        check_path(text.removeprefix(PREFIX))
+    except OSError as error:
+        raise click.UsageError(f"{option} {error.strerror}") from error
+    return text, 0
+
+
+def _check_shared(given: Mapping[str, Any]) -> None:
+    """Checks that several processes can listen at the address for gRPC."""
+    host, port = given["grpc"]
+    if port is not None and is_unix(host) and given["grpc_server"] != GrpcKind.NATIVE:
+        raise click.UsageError(
+            f"--grpc {host}: grpcio cannot share a Unix socket between processes (--replicas, "
+            "--workers, --isolate); expected --grpc-server native (extra serve-fast), or "
+            "--grpc HOST:PORT"
+        )

@@ -20,13 +20,13 @@ _LITE = "nothing: TensorFlow Lite files are not read; convert them to ONNX"
 TENSORFLOW_SERVING: Mapping[str, str] = MappingProxyType(
     {
         "--port": "--grpc 0.0.0.0:8500",
-        "--grpc_socket_path": "--grpc unix:/path",
+        "--grpc_socket_path": "--grpc unix:PATH",
         "--rest_api_port": "--http 0.0.0.0:8501",
         "--rest_api_num_threads": "--workers N",
         "--rest_api_timeout_in_ms": "the header Inference-Timeout-Ms of a request",
         "--rest_api_enable_cors_support": "--cors-origin ORIGIN",
         "--enable_batching": "nothing: waiting requests are always batched",
-        "--enable_per_model_batching_parameters": "--set model.KEY=VALUE, or a graph for each model",
+        "--enable_per_model_batching_parameters": "--set model.KEY=VALUE, or a graph a model",
         "--batching_parameters_file": "--batching-parameters-file PATH, the same file",
         "--model_config_file": "--model-config-file PATH, the same file",
         "--model_config_file_poll_wait_seconds": _POLL,
@@ -90,7 +90,9 @@ TRITON: Mapping[str, str] = MappingProxyType(
         "--model_config_name": "nothing: config.pbtxt is not read",
         "--strict_model_config": "nothing: types and shapes come from the model file",
         "--disable_auto_complete_config": "nothing: types and shapes come from the model file",
-        "--strict_readiness": "nothing: /readyz needs all models; ask /v2/models/NAME/ready for one",
+        "--strict_readiness": (
+            "nothing: /readyz needs all models; ask /v2/models/NAME/ready for one"
+        ),
         "--exit_on_error": "nothing: a model that fails is named, and the others are served",
         "--exit_timeout_secs": "--drain-timeout SECONDS",
         "--id": "nothing: the metadata has name and version of modelflow",

@@ -68,7 +68,13 @@ def _options(role: str, given: Mapping[str, Any]) -> "ServeOptions":
     if not Role(role).is_asked:
         return options
     return replace(
-        options, grpc_port=None, tls=None, key_file=None, access_log=None, cors_origins=()
+        options,
+        grpc_port=None,
+        tls=None,
+        key_file=None,
+        access_log=None,
+        payload_log=None,
+        cors_origins=(),
     )
 
 

@@ -13,6 +13,7 @@ import click
 from modelflow.cli.serve.server_options import options_given
 from modelflow.cli.serve.server_setup import explain_errors, tell
 from modelflow.cli.terminal.messages import tell_error
+from modelflow.files.unix_socket import SocketFile, is_unix
 from modelflow.http.options import Endpoint
 from modelflow.http.server import bind_socket
 from modelflow.serve.grpc.address import grpc_socket, share
@@ -44,6 +45,8 @@ def keep_replicas(given: Mapping[str, Any]) -> int:
         grpc = None if port is None else addresses.enter_context(grpc_socket(host, port))
         if grpc is not None:
             share(grpc)
+        for path in filter(is_unix, (given["http"][0], host)):
+            addresses.callback(SocketFile(path).remove)
         context = click.get_current_context()
         log_level = logging.getLogger("modelflow").level
         start = {"given": given, "log_level": log_level, "is_debugged": context.obj["debug"]}

@@ -39,10 +39,29 @@ class _Seconds(click.FloatRange):
         return found
 
 
+class _Percent(click.ParamType):  # type: ignore[type-arg]
+    """A percentage: more than 0%, at most 100%."""
+
+    name = "percent"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        text = str(value)
+        try:
+            found = float(text.removesuffix("%"))
+        except ValueError:
+            found = 0.0
+        if not 0 < found <= 100:
+            self.fail(f"got {text!r}; expected more than 0%, at most 100%, such as 1%", param, ctx)
+        return found
+
+
 _KINDS: Mapping[str, Callable[[Option], Mapping[str, Any]]] = {
     "count": lambda one: {"type": click.IntRange(one.least, _MOST)},
     "seconds": lambda _: {"type": click.FloatRange(0)},
     "timeout": lambda _: {"type": _Seconds()},
+    "percent": lambda _: {"type": _Percent()},
     "choice": lambda one: {"type": Choice(one.words)},
     "path": lambda _: {"type": click.Path(path_type=Path)},
     "log": lambda _: {"type": click.Path(allow_dash=True)},
@@ -131,8 +150,14 @@ def options_given(given: Mapping[str, Any]) -> ServeOptions:
         given: The values of all options, by parameter; ``http`` and ``grpc`` as host and port.
 
     Raises:
-        click.UsageError: The certificate or its key is missing, but the other or a CA is given.
+        click.UsageError: The certificate or its key is missing, but the other or a CA is given. Or
+            payloads are to be logged without a place for them.
     """
+    if given["payload_log"] is None and given["log_payloads"] is not None:
+        raise click.UsageError(
+            f"--log-payloads {given['log_payloads']:g}%: there is no log for the payloads; "
+            "expected --payload-log FILE|URL as well"
+        )
     host, port = given["http"]
     grpc_host, grpc_port = given["grpc"]
     found: dict[str, Any] = {"grpc_host": grpc_host, "grpc_port": grpc_port}

@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from modelflow.errors import ConfigError
+from modelflow.files.unix_socket import NO_UNIX, is_unix
 
 _SCHEMES = {"http": 80, "https": 443}
 # Headers that are derived from the URL and the body, and that a caller may not set.
@@ -40,6 +41,8 @@ class HttpUrl:
         Raises:
             ConfigError: The text is not a URL with the scheme http or https.
         """
+        if is_unix(text):
+            raise ConfigError(f"{text}: {NO_UNIX}")
         try:
             parts = urlsplit(text)
             host, port = parts.hostname, parts.port

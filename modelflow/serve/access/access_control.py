@@ -5,11 +5,14 @@ import logging
 from typing import TYPE_CHECKING
 
 from modelflow.errors import ConfigError
+from modelflow.files.unix_socket import is_unix
 from modelflow.http.server import server_context
-from modelflow.serve.access.access_log import AccessLog
+from modelflow.serve.access.access_log import AccessLog, LogWriter
 from modelflow.serve.access.cors import Cors
 from modelflow.serve.access.keys import Keys
 from modelflow.serve.access.middleware import Middleware
+from modelflow.serve.access.payload_log import PayloadLog
+from modelflow.serve.access.shared_counts import SharedCounts
 from modelflow.serve.options import ServeOptions
 from modelflow.serve.repository.loader import Loader
 
@@ -30,37 +33,56 @@ class AccessControl:
             after the flows have stopped.
     """
 
-    def __init__(self, options: ServeOptions) -> None:
+    def __init__(self, options: ServeOptions, counts: SharedCounts | None = None) -> None:
         """Reads every file that the options name.
+
+        Args:
+            options: The options of the server.
+            counts: The counters that the processes of the server share. None for one process.
 
         Raises:
             ConfigError: A file is invalid, or the destination of spans is invalid.
             MissingDependencyError: Tracing is on, but OpenTelemetry is not installed.
         """
         self.tls = None if options.tls is None else server_context(options.tls)
-        self._keys = None if options.key_file is None else Keys(options.key_file)
+        counts = SharedCounts() if counts is None else counts
+        self._keys = None if options.key_file is None else Keys(options.key_file, counts)
         cors = Cors(options.cors_origins) if options.cors_origins else None
         self.tracer = _tracer(options)
+        self._log: AccessLog | None = None
+        self._payloads: PayloadLog | None = None
         try:
-            self._log = None if options.access_log is None else AccessLog(options.access_log)
+            if options.access_log is not None:
+                self._log = AccessLog(options.access_log)
+            if options.payload_log is not None:
+                share = 100.0 if options.log_payloads is None else options.log_payloads
+                sizes = share, options.payload_bytes
+                self._payloads = PayloadLog(options.payload_log, *sizes, counts)
         except ConfigError:
+            self.close()
             self.end()
             raise
-        self.middleware = Middleware(self._keys, self._log, cors, self.tracer)
+        self.middleware = Middleware(
+            self._keys, self._log, cors, self.tracer, counts, self._payloads
+        )
         if self._keys is not None and self.tls is None:
             _warn_of_open_keys(options)
 
     def refresh(self, loader: Loader) -> None:
-        """Reads the keys again, on a thread of the loader, and reopens the access log."""
+        """Reads the keys again, on a thread of the loader, and reopens the logs."""
         if self._keys is not None:
             loader.look(self._keys.read, _settle)
-        if self._log is not None:
-            self._log.reopen()
+        for log in self._logs:
+            log.reopen()
 
     def close(self) -> None:
-        """Writes the remaining lines of the access log, and closes the log. May be called again."""
-        if self._log is not None:
-            self._log.close()
+        """Writes the remaining lines of the logs, and closes the logs. May be called again."""
+        for log in self._logs:
+            log.close()
+
+    @property
+    def _logs(self) -> "list[LogWriter]":
+        return [log for log in (self._log, self._payloads) if log is not None]
 
     def end(self) -> None:
         """Exports the remaining spans, after the flows have stopped. May be called again."""
@@ -89,6 +111,8 @@ def _warn_of_open_keys(options: ServeOptions) -> None:
 
 
 def _is_loopback(host: str) -> bool:
+    if is_unix(host):
+        return True
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

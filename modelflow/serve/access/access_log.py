@@ -1,10 +1,14 @@
-"""The access log: one line of JSON for each request, written on a separate thread."""
+"""The access log: one line of JSON for each request, written on a separate thread.
 
+The thread is `LogWriter`, which also writes the payload log.
+"""
+
+import abc
 import logging
 import queue
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -27,37 +31,41 @@ _STDOUT = "-"
 _OF_PIPE = 4096
 
 
-class AccessLog:
-    """A writer of log lines. Call the methods from any thread."""
+class LogWriter(abc.ABC):
+    """A thread that writes queued entries as lines. Call the methods from any thread."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, name: str, path: str, most_at_once: int | None = None) -> None:
         """Opens the file and starts the thread.
 
         Args:
-            path: The file to append to, or ``-`` for the standard output.
+            name: The name of the log, for messages and for the thread.
+            path: The destination.
+            most_at_once: Most bytes of a write, unless a single line is longer. None for any.
 
         Raises:
             ConfigError: The file cannot be written.
         """
         self._path = path
+        self._title = f"{name} {path}"
+        self._most_at_once = most_at_once
         self._file = self._open()
-        self._waiting: queue.SimpleQueue[Mapping[str, Any] | _Order] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._has_order = threading.Event()
         self._lost = 0
-        self._is_failing = False
+        self._is_failing = self._is_torn = False
         # reentrant: a signal handler may call `close` inside `close`
         self._ending = threading.RLock()
         self._thread = threading.Thread(
-            target=self._main, name="modelflow/access-log", daemon=False
+            target=self._main, name=f"modelflow/{name.replace(' ', '-')}", daemon=False
         )
         self._thread.start()
 
-    def write(self, line: Mapping[str, Any]) -> None:
-        """Queues a line. Its values are texts, finite numbers or None."""
+    def write(self, entry: Any) -> None:
+        """Queues an entry, or drops the entry if too many wait."""
         if self._waiting.qsize() < _MOST_WAITING:
-            self._waiting.put(line)
+            self._waiting.put(entry)
         else:
-            self._lost += 1
+            self._lose(1)
 
     def reopen(self) -> None:
         """Reopens the file after the queued lines are written, for example after a log rotation."""
@@ -68,57 +76,73 @@ class AccessLog:
         with self._ending:
             if self._thread.is_alive():
                 self._order(_CLOSE)
-                self._thread.join()
+                self._wait()
+
+    def _wait(self) -> None:
+        """Waits for the end of the thread."""
+        self._thread.join()
+
+    @abc.abstractmethod
+    def _open(self) -> BinaryIO:
+        """Opens the destination.
+
+        Raises:
+            ConfigError: The destination cannot be written.
+        """
+
+    @abc.abstractmethod
+    def _encode(self, entry: Any) -> Iterable[bytes]:
+        """Returns the lines of an entry. Called on the thread."""
+
+    def _lose(self, count: int) -> None:
+        self._lost += count
 
     def _order(self, order: "_Order") -> None:
         self._waiting.put(order)
         self._has_order.set()
 
-    def _open(self) -> BinaryIO:
-        if self._path == _STDOUT:
-            return _stdout()
-        with explain_os_error(f"access log {self._path}: cannot be written"):
-            return cast("BinaryIO", Path(self._path).open("ab", buffering=0))
-
     def _main(self) -> None:
         order: _Order | None = None
         while order is not _CLOSE:
-            lines, order = self._next()
-            for text in _wholes(lines, _OF_PIPE if self._path == _STDOUT else None):
+            entries, order = self._next()
+            lines = (line for entry in entries for line in self._encode(entry))
+            for text in _wholes(lines, self._most_at_once):
                 self._put(text)
             if order is _REOPEN:
                 self._has_order.clear()
                 self._open_again()
         if self._lost:
-            logger.error("access log %s: %d lines were lost", self._path, self._lost)
+            logger.error("%s: %d lines were lost", self._title, self._lost)
         self._leave()
 
-    def _next(self) -> "tuple[list[Mapping[str, Any]], _Order | None]":
-        """Waits for lines. Returns the queued lines and the order that follows them, or None."""
-        lines: list[Mapping[str, Any]] = []
+    def _next(self) -> "tuple[list[Any], _Order | None]":
+        """Waits for entries. Returns the queued entries and the order that follows, or None."""
+        entries: list[Any] = []
         found = self._waiting.get()
         self._has_order.wait(_PAUSE)
         with suppress(queue.Empty):
             while not isinstance(found, _Order):
-                lines.append(found)
-                if len(lines) == _AT_ONCE:
+                entries.append(found)
+                if len(entries) == _AT_ONCE:
                     break
                 found = self._waiting.get_nowait()
-        return lines, found if isinstance(found, _Order) else None
+        return entries, found if isinstance(found, _Order) else None
 
     def _put(self, text: bytes) -> None:
+        rest = b"\n" + text if self._is_torn else text  # a full disk has cut the previous line
+        whole = len(rest)
         try:
-            rest = text
             while rest:
                 rest = rest[self._file.write(rest) :]
             self._file.flush()
         except (OSError, ValueError) as error:  # ValueError: the program has closed sys.stdout
-            self._lost += text.count(b"\n")
+            self._is_torn = self._is_torn or len(rest) < whole
+            self._lose(text.count(b"\n"))
             if not self._is_failing:
-                logger.error("access log %s: cannot be written: %s", self._path, error)
+                logger.error("%s: cannot be written: %s", self._title, error)
             self._is_failing = True
         else:
-            self._is_failing = False
+            self._is_failing = self._is_torn = False
 
     def _open_again(self) -> None:
         try:
@@ -130,9 +154,43 @@ class AccessLog:
         self._file = file
 
     def _leave(self) -> None:
+        with suppress(OSError):  # `_put` has logged the error
+            self._file.close()
+
+
+class AccessLog(LogWriter):
+    """The access log. An entry is a mapping to texts, finite numbers or None."""
+
+    def __init__(self, path: str) -> None:
+        """Opens the file and starts the thread.
+
+        Args:
+            path: The file to append to, or ``-`` for the standard output.
+
+        Raises:
+            ConfigError: The file cannot be written.
+        """
+        super().__init__("access log", path, _OF_PIPE if path == _STDOUT else None)
+
+    def _open(self) -> BinaryIO:
+        return _stdout() if self._path == _STDOUT else open_to_append(self._title, self._path)
+
+    def _encode(self, entry: Mapping[str, Any]) -> Iterable[bytes]:
+        return (json_of(entry, is_plain=True) + b"\n",)
+
+    def _leave(self) -> None:
         if self._path != _STDOUT:
-            with suppress(OSError):  # `_put` has logged the error
-                self._file.close()
+            super()._leave()
+
+
+def open_to_append(title: str, path: str) -> BinaryIO:
+    """Opens a file whose lines several processes append. Each write stays in one piece.
+
+    Raises:
+        ConfigError: The file cannot be written.
+    """
+    with explain_os_error(f"{title}: cannot be written"):
+        return cast("BinaryIO", Path(path).open("ab", buffering=0))
 
 
 def _stdout() -> BinaryIO:
@@ -142,12 +200,11 @@ def _stdout() -> BinaryIO:
     return found
 
 
-def _wholes(lines: Sequence[Mapping[str, Any]], most: int | None) -> Iterator[bytes]:
+def _wholes(lines: Iterable[bytes], most: int | None) -> Iterator[bytes]:
     """Yields one piece for each write: whole lines, at most ``most`` bytes if possible."""
     parts: list[bytes] = []
     size = 0
-    for line in lines:
-        data = json_of(line, is_plain=True) + b"\n"
+    for data in lines:
         if most is not None and parts and size + len(data) > most:
             yield b"".join(parts)
             parts, size = [], 0

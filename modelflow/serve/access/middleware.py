@@ -10,6 +10,8 @@ from modelflow.serve.access.access_log import AccessLog
 from modelflow.serve.access.cors import Cors
 from modelflow.serve.access.error_reply import refusal
 from modelflow.serve.access.keys import Group, Keys, key_of
+from modelflow.serve.access.payload_log import INFERENCE, PayloadLog, PayloadRecord
+from modelflow.serve.access.quotas import Quota, Resource
 from modelflow.serve.access.request_context import (
     MARKS,
     RequestContext,
@@ -17,6 +19,7 @@ from modelflow.serve.access.request_context import (
     read_headers,
 )
 from modelflow.serve.access.router import Form
+from modelflow.serve.access.shared_counts import SharedCounts
 from modelflow.wire.problem import Problem
 
 if TYPE_CHECKING:
@@ -44,6 +47,8 @@ class Middleware:
         sees_all: Whether `receive` is necessary for every request.
         keys: The API keys, or None if requests need no key.
         tracer: Starts a span for each request, or None without tracing.
+        counts: The counters that the processes of the server share.
+        payloads: The payload log, or None without one.
     """
 
     def __init__(
@@ -52,11 +57,15 @@ class Middleware:
         log: AccessLog | None = None,
         cors: Cors | None = None,
         tracer: "Tracer | None" = None,
+        counts: SharedCounts | None = None,
+        payloads: PayloadLog | None = None,
     ) -> None:
         """Stores the parts. None switches a part off."""
         self.keys = keys
+        self.counts = SharedCounts() if counts is None else counts
         self.tracer = tracer
-        self.sees_all = any(one is not None for one in (keys, log, tracer))
+        self.payloads = payloads
+        self.sees_all = any(one is not None for one in (keys, log, tracer, payloads))
         self._log = log
         self._cors = cors
         names = MARKS if cors is None else MARKS | {_ORIGIN}
@@ -81,6 +90,13 @@ class Middleware:
         asked = {} if self._log is None else describe_request(http_request)
         request_context = RequestContext(found, asked, self._log, span)
         http_request.request_context = request_context
+        if (
+            self.payloads is not None
+            and form.group is Group.INFER
+            and head.method == "POST"
+            and self.payloads.samples()
+        ):
+            request_context.payload = PayloadRecord(self.payloads, http_request.path, http_request)
         if self._cors is not None and (origins := found.get(_ORIGIN)):
             reply = self._cors.preflight(http_request, origins[0])
             if reply is not None:
@@ -91,10 +107,15 @@ class Middleware:
         """Checks the key of an HTTP request.
 
         Raises:
-            RefusedError: The key does not open the group.
+            RefusedError: The key does not open the group, or has reached a limit.
         """
         try:
-            self._check(http_request.head.headers, group)
+            quota = self._check(http_request.head.headers, group)
+            if quota is not None and group is Group.INFER:
+                quota.take(Resource.REQUESTS)
+                context = http_request.request_context
+                assert isinstance(context, RequestContext)  # `receive` has made it
+                context.quota = quota
         except Problem as problem:
             raise RefusedError(refusal(problem)) from problem
 
@@ -119,26 +140,30 @@ class Middleware:
         if not is_seen:
             return None
         # A gRPC peer is ipv4:127.0.0.1:50000, or ipv6:%5B::1%5D:50000 with escaped brackets.
-        client, found = unquote(peer().partition(":")[2]), read_headers(metadata, _TOLD)
+        client, found = unquote(peer().partition(":")[2]) or "unix", read_headers(metadata, _TOLD)
         span = None
         if self.tracer is not None and group in _TRACED:
             span = self.tracer.over_grpc(method, client, found)
-        return RequestContext(found, {"client": client, "rpc": method}, self._log, span)
+        request_context = RequestContext(found, {"client": client, "rpc": method}, self._log, span)
+        if self.payloads is not None and method in INFERENCE and self.payloads.samples():
+            is_stream = method.endswith("ModelStreamInfer")
+            request_context.payload = PayloadRecord(self.payloads, method, is_stream=is_stream)
+        return request_context
 
-    def admit_call(self, metadata: Sequence[Any], group: Group | None) -> None:
-        """Checks the key of a gRPC call.
+    def admit_call(self, metadata: Sequence[Any], group: Group | None) -> Quota | None:
+        """Checks the key of a gRPC call. Returns the limits that its messages count for.
 
         Raises:
             Problem: The key does not open the group.
         """
-        if self.keys is not None:
-            self._check(metadata, group)
+        quota = None if self.keys is None else self._check(metadata, group)
+        return quota if group is Group.INFER else None
 
-    def _check(self, pairs: Sequence[tuple[Any, Any]], group: Group | None) -> None:
+    def _check(self, pairs: Sequence[tuple[Any, Any]], group: Group | None) -> Quota | None:
         if self.keys is None or group is None:
-            return
+            return None
         found = read_headers(pairs, _KEYS)
         key, authorization = (
             next(iter(found.get(name, ())), None) for name in ("x-api-key", "authorization")
         )
-        self.keys.check(key_of(key, authorization), group)
+        return self.keys.check(key_of(key, authorization), group)

@@ -13,6 +13,8 @@ from modelflow.http.reply import Reply
 from modelflow.http.request import HttpRequest, StreamingReply, Trace, read_trace
 from modelflow.runtime.session.watcher import Watcher
 from modelflow.serve.access.access_log import AccessLog
+from modelflow.serve.access.payload_log import Entered, PayloadRecord
+from modelflow.serve.access.quotas import Quota, Resource
 
 if TYPE_CHECKING:
     from modelflow.serve.metrics.tracing.request_span import RequestSpan
@@ -34,6 +36,8 @@ class RequestContext:
     Attributes:
         id: The id of the request in logs.
         headers: The headers that the context adds to the reply.
+        quota: The limits of the request's key, or None.
+        payload: The payloads of a request that the payload log has sampled, or None.
     """
 
     __slots__ = (
@@ -48,6 +52,8 @@ class RequestContext:
         "_version",
         "headers",
         "id",
+        "payload",
+        "quota",
     )
 
     def __init__(
@@ -67,6 +73,8 @@ class RequestContext:
                 passed on unchanged.
         """
         self._span = span
+        self.quota: Quota | None = None
+        self.payload: PayloadRecord | None = None
         if span is None:
             self._trace = read_trace(found.get("traceparent", ()), found.get("tracestate", ()))
         else:
@@ -84,8 +92,19 @@ class RequestContext:
         self._status = _GONE
         self._time, self._began = time.time(), time.monotonic()
 
-    def enter(self, model: str, version: int) -> Mapping[str, Any]:
-        """Records the model of the request, and returns the context values for its session."""
+    def enter(self, model: str, version: int, rows: int = 0) -> Mapping[str, Any]:
+        """Records the model of the request, and returns the context values for its session.
+
+        Args:
+            model: The name of the model.
+            version: The version of the model.
+            rows: The rows of the request, or 0 if they are not known yet.
+
+        Raises:
+            QuotaError: The rows exceed a limit of the request's key.
+        """
+        if self.quota is not None and rows:
+            self.quota.take(Resource.ROWS, rows)
         self._model, self._version = model, version
         if self._span is not None:
             self._span.enter(model, version)
@@ -101,13 +120,26 @@ class RequestContext:
         """Returns the id of the request's trace if the trace is sampled, else ``""``."""
         return self._trace.id if self._trace is not None and self._trace.is_sampled else ""
 
+    @property
+    def is_single(self) -> bool:
+        """Returns whether the request must be read alone: its rows are traced or limited."""
+        is_limited = self.quota is not None and self.quota.has_rows
+        return is_limited or self.watcher() is not None
+
     def watcher(self) -> Watcher | None:
         """Returns the observer of the session's batches, or None without a span."""
         return None if self._span is None else self._span.watcher()
 
+    @property
+    def entered(self) -> Entered:
+        """Returns the id of the request, and its model and version if they are known."""
+        return Entered(self.id, self._model, self._version)
+
     def on_answer(self, reply: Reply | StreamingReply) -> Reply | StreamingReply:
         """Records the status of an HTTP reply. Returns the reply with the context's headers."""
         self._status = int(reply.status)
+        if self.payload is not None and isinstance(reply, Reply):
+            self.payload.answer(reply)
         if isinstance(reply, StreamingReply):
             return replace(reply, own=self.headers)
         return Reply(reply.status, reply.body, reply.headers, self.headers)
@@ -130,6 +162,8 @@ class RequestContext:
         """
         if self._span is not None:
             self._span.end(status)
+        if self.payload is not None:
+            self.payload.end(self.entered, str(status), bytes_out)
         if self._log is None:
             return
         seconds, milliseconds = divmod(int(self._time * 1e3), 1000)

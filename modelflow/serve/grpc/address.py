@@ -2,6 +2,7 @@
 
 import socket
 
+from modelflow.files.unix_socket import address_parts, bind_unix_socket, is_unix
 from modelflow.http.options import Endpoint, join_address
 from modelflow.http.server import bind_socket
 
@@ -12,6 +13,8 @@ def grpc_socket(host: str, port: int) -> socket.socket:
     Raises:
         OSError: The address is in use, or does not belong to this machine.
     """
+    if is_unix(host):
+        return bind_unix_socket(host)
     try:
         return bind_socket(Endpoint(host, port))
     except OSError as error:
@@ -19,7 +22,12 @@ def grpc_socket(host: str, port: int) -> socket.socket:
 
 
 def share(bound: socket.socket) -> None:
-    """Sets ``SO_REUSEPORT``: several processes of this user may listen at the same address."""
+    """Lets several processes of this user listen at the same address, by ``SO_REUSEPORT``.
+
+    Processes share a Unix socket itself instead.
+    """
+    if bound.family == socket.AF_UNIX:
+        return
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
 
 
@@ -50,8 +58,8 @@ def own_socket(bound: socket.socket) -> socket.socket:
 
 
 def address_of(bound: socket.socket) -> str:
-    """Returns the address of a socket for clients: ``127.0.0.1:8500`` or ``[::1]:8500``."""
-    return join_address(*bound.getsockname()[:2])
+    """Returns the address of a socket for clients: ``127.0.0.1:8500`` or ``unix:PATH``."""
+    return join_address(*address_parts(bound))
 
 
 def in_use(number: int | None, address: str, reason: object) -> OSError:

@@ -2,11 +2,13 @@
 
 import asyncio
 import errno
+import os
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
 
 from modelflow.errors import MissingDependencyError
+from modelflow.files.unix_socket import PREFIX, SocketFile, is_unix, private_host
 from modelflow.http.options import TlsOptions
 from modelflow.http.reply import BodyBudget
 from modelflow.serve.access.middleware import Middleware
@@ -59,7 +61,7 @@ class Calls:
         interceptor.bytes_in = len(data)
         try:
             interceptor.admit()
-            self._begin(rpc, method, data)
+            self._begin(rpc, interceptor, data)
             found = interceptor.send(await _next(rpc))
             interceptor.succeed()
         except Problem as problem:
@@ -81,7 +83,7 @@ class Calls:
         interceptor = self._receive(method, context)
         try:
             interceptor.admit()
-            await self._answer(method, requests, context, interceptor)
+            await self._answer(requests, context, interceptor)
             interceptor.succeed()
         except Problem as problem:
             await _abort(context, interceptor, problem)
@@ -90,13 +92,12 @@ class Calls:
 
     async def _answer(
         self,
-        method: Method,
         requests: AsyncIterator[bytes],
         context: Any,
         interceptor: GrpcInterceptor,
     ) -> None:
         coming: asyncio.Queue[Rpc | None] = asyncio.Queue(AHEAD)
-        read = self._read(method, requests, context, coming, interceptor)
+        read = self._read(requests, context, coming, interceptor)
         reader = asyncio.create_task(read)
         self._readers.add(reader)
         try:
@@ -113,7 +114,6 @@ class Calls:
 
     async def _read(
         self,
-        method: Method,
         requests: AsyncIterator[bytes],
         context: Any,
         coming: asyncio.Queue[Rpc | None],
@@ -124,18 +124,18 @@ class Calls:
                 interceptor.bytes_in += len(data)
                 rpc = Rpc(context.time_remaining(), interceptor.request_context)
                 await coming.put(rpc)
-                self._begin(rpc, method, data)
+                self._begin(rpc, interceptor, data)
         finally:
             await coming.put(None)
 
-    def _begin(self, rpc: Rpc, method: Method, data: bytes) -> None:
+    def _begin(self, rpc: Rpc, interceptor: GrpcInterceptor, data: bytes) -> None:
         size = len(data)
         if not self._budget.take(size):
             text = "there is no room for the message: other requests use the whole byte budget"
             rpc.refuse(Problem(text, Code.RESOURCE_EXHAUSTED))
             return
         rpc.on_end = partial(self._budget.give_back, size)
-        method.begin(rpc, data)
+        interceptor.begin(rpc, data)
 
 
 async def _abort(context: Any, interceptor: GrpcInterceptor, problem: Problem) -> None:
@@ -175,6 +175,7 @@ class GrpcioServer(GrpcServer):
     """The gRPC server on ``grpc.aio``."""
 
     _server: grpc.aio.Server | None = None
+    _file: SocketFile | None = None
 
     async def start(self) -> None:
         """Starts the server, as in `GrpcServer.start`."""
@@ -199,19 +200,28 @@ class GrpcioServer(GrpcServer):
             methods = {one.name: self._calls.handler(one) for one in service.methods()}
             handler = grpc.method_handlers_generic_handler(service.name, methods)
             server.add_generic_rpc_handlers((handler,))
+        # gRPC removes the file of a Unix socket at its end, also the file of another server. So it
+        # listens at a private path, and the file is then moved to the path for clients.
+        is_file = is_unix(self.address)
+        address = private_host(self.address) if is_file else self.address
         try:
             if options.tls is None:
-                server.add_insecure_port(self.address)
+                server.add_insecure_port(address)
             else:
-                server.add_secure_port(self.address, _credentials(options.tls))
+                server.add_secure_port(address, _credentials(options.tls))
         except RuntimeError as error:  # gRPC gives no errno
             raise in_use(errno.EADDRINUSE, self.address, error) from error
+        if is_file:
+            os.rename(*(one.removeprefix(PREFIX) for one in (address, self.address)))
+            self._file = SocketFile(self.address)
         await server.start()
         self._server = server
 
     async def close(self, seconds: float) -> None:
         """Stops the server, as in `GrpcServer.close`."""
         if self._server is not None:
+            if self._file is not None:
+                self._file.remove()
             self._health.close()
             self._calls.close()
             await self._server.stop(seconds)

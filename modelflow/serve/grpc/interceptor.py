@@ -6,7 +6,8 @@ from typing import Any
 
 from modelflow.serve.access.error_reply import CHALLENGE, seconds_until_retry
 from modelflow.serve.access.middleware import Middleware
-from modelflow.serve.grpc.service import Method
+from modelflow.serve.access.quotas import Quota, Resource
+from modelflow.serve.grpc.service import Method, Rpc
 from modelflow.serve.requests.status import GRPC_STATUS
 from modelflow.wire.problem import Code, Problem
 
@@ -43,6 +44,7 @@ class GrpcInterceptor:
         "_metadata",
         "_method",
         "_middleware",
+        "_quota",
         "_status",
         "bytes_in",
         "request_context",
@@ -68,6 +70,7 @@ class GrpcInterceptor:
         self._metadata = metadata
         self.request_context = middleware.receive_call(method.path, method.group, metadata, peer)
         self.bytes_in = self._bytes_out = 0
+        self._quota: Quota | None = None
         self._status: Code | None = Code.CANCELLED  # unless `succeed` or `fail` is called
 
     @property
@@ -81,12 +84,33 @@ class GrpcInterceptor:
         Raises:
             Problem: The key does not open the method.
         """
-        self._middleware.admit_call(self._metadata, self._method.group)
+        self._quota = self._middleware.admit_call(self._metadata, self._method.group)
+        if self._quota is not None and self.request_context is not None:
+            self.request_context.quota = self._quota
+
+    def begin(self, rpc: Rpc, data: bytes) -> None:
+        """Passes a message to its handler, which answers now or later.
+
+        The client gets an error if its key has reached a limit on requests.
+        """
+        if self._quota is not None:
+            try:
+                self._quota.take(Resource.REQUESTS)
+            except Problem as problem:
+                rpc.refuse(problem)
+                return
+        self._method.begin(rpc, data)
+        context = self.request_context
+        if context is not None and context.payload is not None:
+            context.payload.receive(data, context.entered)
 
     def send(self, answer: Any) -> bytes:
         """Returns the bytes of a reply message, and counts the bytes."""
         data: bytes = answer.SerializeToString()
         self._bytes_out += len(data)
+        context = self.request_context
+        if context is not None and context.payload is not None:
+            context.payload.send(data, context.entered)
         return data
 
     def succeed(self) -> None:

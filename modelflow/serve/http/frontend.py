@@ -2,7 +2,7 @@
 
 from http import HTTPStatus
 
-from modelflow.http.reply import BodyBudget, BodyLimits, RefusedError, Reply
+from modelflow.http.reply import BodyBudget, BodyLimits, RefusedError, Reply, busy_error
 from modelflow.http.request import HttpRequest, RequestHead
 from modelflow.serve.access.error_reply import JSON, refusal, refusal_of
 from modelflow.serve.access.middleware import Middleware
@@ -20,6 +20,15 @@ from modelflow.serve.rest.shared_memory import SharedMemoryRest
 from modelflow.serve.rest.tf_serving import TensorflowRest
 from modelflow.wire.json_writer import json_of
 from modelflow.wire.problem import Code, Problem, sendable
+
+# The routes that are answered when clients hold all connections.
+_OPERATIONS = frozenset(
+    {
+        *("/livez", "/readyz", "/v2/health/live", "/v2/health/ready"),
+        *("/metrics", "/monitoring/prometheus/metrics"),
+        *("/stats", "/stats/{name}", "/stats/{name}/versions/{version}"),
+    }
+)
 
 
 class HttpFrontend:
@@ -52,7 +61,7 @@ class HttpFrontend:
             *Generate(models, options).endpoints,
             *SharedMemoryRest(models.regions, replica_group, options).endpoints,
             *RepositoryRest(stock, replica_group, options).endpoints,
-            *MetricsPage(replica_group, models).endpoints,
+            *MetricsPage(replica_group, models, middleware).endpoints,
             *StatsPages(replica_group).endpoints,
             *self._dashboard.endpoints,
             *Pages(stock, has_keys=self._middleware.keys is not None).endpoints,
@@ -73,6 +82,8 @@ class HttpFrontend:
         if route is None:
             route = http_request.head.route = self._route(http_request.head)
         is_seen, found = route
+        if http_request.is_spare and found.form.route not in _OPERATIONS:
+            raise busy_error()
         if is_seen:
             self._middleware.receive(http_request, found.form)
             if self._middleware.keys is not None:

@@ -19,7 +19,9 @@ from modelflow.profile.metrics import encoder_of, node_families
 from modelflow.profile.process_metrics import build_family, process_families
 from modelflow.serve.access.error_reply import settle
 from modelflow.serve.access.keys import Group
+from modelflow.serve.access.middleware import Middleware
 from modelflow.serve.access.router import Endpoint, endpoint
+from modelflow.serve.access.shared_counts import Counted
 from modelflow.serve.interfaces import GroupCounts, ReplicaGroup
 from modelflow.serve.metrics.model_counts import BOUNDS, Exemplar
 from modelflow.serve.metrics.snapshot import ModelSnapshot
@@ -49,9 +51,10 @@ _FOREIGN = re.compile(
 class MetricsPage:
     """The endpoints ``/metrics`` and ``/monitoring/prometheus/metrics`` (TensorFlow Serving's)."""
 
-    def __init__(self, replica_group: ReplicaGroup, models: Models) -> None:
-        """Stores the group that collects counts, and the models with their states."""
+    def __init__(self, replica_group: ReplicaGroup, models: Models, middleware: Middleware) -> None:
+        """Stores the group that collects counts, the models, and the middleware with its counts."""
         self._group = replica_group
+        self._middleware = middleware
         self._models = models
         paths = ("/metrics", "/monitoring/prometheus/metrics")  # TensorFlow Serving's is the second
         self.endpoints: tuple[Endpoint, ...] = tuple(
@@ -60,14 +63,16 @@ class MetricsPage:
 
     def _ask(self, http_request: HttpRequest, _: Mapping[str, str]) -> None:
         accept = http_request.head.named.get(b"accept", b"").decode("latin-1")
-        self._group.counts(partial(settle, http_request, _make_page, self._models, accept))
+        shared = _list_shared(self._middleware)
+        self._group.counts(partial(settle, http_request, _make_page, self._models, shared, accept))
 
 
 class _OneCollection(Collector):  # type: ignore[misc]  # an optional package
     """A collector of the metrics from one snapshot."""
 
-    def __init__(self, counts: GroupCounts, models: Models) -> None:
+    def __init__(self, counts: GroupCounts, models: Models, shared: Iterable[Metric]) -> None:
         self._counts = counts
+        self._shared = shared
         self._states = _states(models)
 
     def collect(self) -> Iterator[Metric]:
@@ -75,15 +80,16 @@ class _OneCollection(Collector):  # type: ignore[misc]  # an optional package
         return itertools.chain(
             _own(models),
             self._states,
+            self._shared,
             _triton(models),
             _tensorflow(models),
             _processes(self._counts),
         )
 
 
-def _make_page(models: Models, accept: str, counts: GroupCounts) -> Reply:
+def _make_page(models: Models, shared: Iterable[Metric], accept: str, counts: GroupCounts) -> Reply:
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_OneCollection(counts, models))
+    registry.register(_OneCollection(counts, models, shared))
     encode, media_type = encoder_of(accept)
     text = _FOREIGN.sub(rb"\1 counter", encode(registry))
     return Reply(200, text, {"content-type": media_type})
@@ -109,6 +115,24 @@ def _processes(counts: GroupCounts) -> Iterator[Metric]:
         for name, count in counts.deaths.items():
             deaths.add_metric([name], count)
         yield deaths
+
+
+def _list_shared(middleware: Middleware) -> list[Metric]:
+    """Returns the counters that the processes share, if their features are on."""
+    found: list[Metric] = []
+    if middleware.keys is not None:
+        text = "Requests beyond a limit of their API key, by the kind of the limit."
+        refused = CounterMetricFamily("modelflow_quota_refused", text, labels=("reason",))
+        refused.add_metric(["requests"], middleware.counts.read(Counted.REFUSED_REQUESTS))
+        refused.add_metric(["rows"], middleware.counts.read(Counted.REFUSED_ROWS))
+        found.append(refused)
+    if middleware.payloads is not None:
+        text = "Events of the payload log, written or lost."
+        events = CounterMetricFamily("modelflow_payload_events", text, labels=("result",))
+        events.add_metric(["written"], middleware.counts.read(Counted.LOGGED))
+        events.add_metric(["lost"], middleware.counts.read(Counted.LOST))
+        found.append(events)
+    return found
 
 
 def _states(models: Models) -> list[Metric]:

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import numpy as np
 
+from modelflow.files.unix_socket import PREFIX, is_unix
 from modelflow.graph.graph_port import GraphPort, Signature
 from modelflow.serve.requests.model import Model
 from modelflow.serve.requests.rows import describe_tensor
@@ -326,6 +327,8 @@ def _type_text(port: GraphPort) -> str:
 
 def _call(name: str, signature: Signature, address: str) -> str:
     """Returns a ``curl`` call for one item, with short data inline and long data from a file."""
+    if is_unix(address):
+        address = f"--unix-socket {address.removeprefix(PREFIX)} http://localhost"
     model = f"{address}/v2/models/{quote(name)}"
     one = signature.inputs[0] if len(signature.inputs) == 1 else None
     if one is not None and (one.tensor is None or one.tensor.dtype == object):

@@ -88,8 +88,10 @@ class OverloadedError(Problem):
         retry_after: The seconds after which the model may have room.
     """
 
-    def __init__(self, message: str, reason: str, retry_after: float) -> None:
-        super().__init__(message, Code.UNAVAILABLE)
+    def __init__(
+        self, message: str, reason: str, retry_after: float, code: Code = Code.UNAVAILABLE
+    ) -> None:
+        super().__init__(message, code)
         self.reason = reason
         self.retry_after = retry_after
 

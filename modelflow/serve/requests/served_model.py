@@ -121,27 +121,23 @@ class ServedModel(Model):
         """Sends a request with the items of each input; see `Model.infer`.
 
         Raises:
-            OverloadedError: the model has no room for the request.
+            OverloadedError: the model has no room for the request, or its key has reached a limit.
         """
         deadline, request_context, _, is_first, sequence, parameters = terms
-        context = (
-            None if request_context is None else request_context.enter(self.name, self.version)
-        )
-        if parameters:
-            context = {**(context or {}), "parameters": parameters}
-        # The call is made before `admit` counts it. Its deadline is therefore known by then.
         given = items or self.triggers
         if sequence is not None:
-            return self._send_step(sequence, given, done, terms, context or {})
-        key = None
+            return self._send_step(given, done, terms, sequence)
+        context = None
+        if request_context is not None or parameters:
+            context = self._enter_context(given, terms)
+        # The call is made before `admit` counts it. Its deadline is therefore known by then.
+        call = InferCall(self, given, done, terms, context)
         if self.cache is not None and not terms.is_stream:
-            key = hash_inputs(self.signature_name, given, parameters)
-            found = self.cache.find(key)
+            call.cache_key = hash_inputs(self.signature_name, given, parameters)
+            found = self.cache.find(call.cache_key)
             self.figures.on_lookup(is_hit=found is not None)
             if found is not None:
                 return CachedCall(self, given, done, found)
-        call = InferCall(self, given, done, terms, context)
-        call.cache_key = key
         self.admission.admit(deadline, is_first=is_first)
         if request_context is not None:
             call.watch(request_context)
@@ -155,17 +151,25 @@ class ServedModel(Model):
         self.submit_queue.add(call)
         return call
 
+    def _enter_context(self, items: Mapping[str, Sequence[Any]], terms: Terms) -> Mapping[str, Any]:
+        """Reports the request to its observer, and returns the content of the session's dict."""
+        context: Mapping[str, Any] = {}
+        if terms.context is not None:
+            rows = max(1, *map(len, items.values())) if items else 1
+            context = terms.context.enter(self.name, self.version, rows)
+        return {**context, "parameters": terms.parameters} if terms.parameters else context
+
     def _send_step(
         self,
-        step: SequenceStep,
         items: Mapping[str, Sequence[Any]],
         done: Callable[[Inference], None],
         terms: Terms,
-        context: Mapping[str, Any],
+        step: SequenceStep,
     ) -> Inference:
         owner = self.find_owner(self, step.id)
         if owner is not None:
             return owner.send(items, done, terms)
+        context = self._enter_context(items, terms)
         self.sequences.check(step)
         call = SequenceCall(self, items, done)
         self.admission.admit(terms.deadline)

@@ -68,7 +68,7 @@ class RestRowReader(abc.ABC):
             or b"content-encoding" in named
             or PRIORITY in named
             or (mark is not None and (mark in body or self.priority_mark in body))
-            or (context is not None and context.watcher() is not None)
+            or (context is not None and context.is_single)
         ):
             self.ask(http_request, model, seconds)
         else:

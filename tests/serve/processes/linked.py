@@ -24,6 +24,7 @@ class Inside:
     grpc = None
     unloaded = ()
     is_part = False
+    shared_counts = None
 
     def extend(self, own, _):
         return own
@@ -67,6 +68,7 @@ class Outside:
     """The worker's side, which asks the inner server about anything that concerns all processes."""
 
     unloaded = ()
+    shared_counts = None
 
     def __init__(self, inside, options):
         self._inside = inside
@@ -129,7 +131,13 @@ class Linked:
     def __init__(self, sources, options=None):
         self.options = options or ServeOptions()
         alone = replace(
-            self.options, grpc_port=None, tls=None, key_file=None, access_log=None, cors_origins=()
+            self.options,
+            grpc_port=None,
+            tls=None,
+            key_file=None,
+            access_log=None,
+            payload_log=None,
+            cors_origins=(),
         )
         self.inside, self.outside = Inside(), None
         try:

@@ -161,7 +161,7 @@ class GrpcCall:
         rpc.on_end = partial(self._budget.give_back, len(data))
         rpc.on_answer = self.pump
         self._coming.append(rpc)
-        self._method.begin(rpc, data)
+        self.interceptor.begin(rpc, data)
 
     def _refuse(self, problem: Problem) -> None:
         """Fails the call after the replies to the earlier messages."""

@@ -74,6 +74,8 @@ class GrpcConnection(asyncio.Protocol):
         if isinstance(peer, tuple):
             self.host = peer[0]
             self.peer = f"ipv{6 if ':' in self.host else 4}:{join_address(*peer[:2])}"
+        elif isinstance(peer, str):  # a Unix socket
+            self.peer = "unix:"
         if self._before is not None:
             self._all.forget(self._before)
         options = self._table.options

@@ -16,6 +16,7 @@ from modelflow.http.accept import InheritedConnections
 from modelflow.ipc.fd_channel import FdChannel
 from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.ipc.shared_memory import ChannelDescriptors
+from modelflow.serve.access.shared_counts import SharedCounts
 from modelflow.serve.activity import MOST, ActivityTable
 from modelflow.serve.interfaces import ModelSource, ReplicaGroup
 from modelflow.serve.options import ServeOptions
@@ -47,6 +48,7 @@ class ReplicaMember:
         grpc: A socket with the address for gRPC. None without gRPC.
         unloaded: The models that clients have unloaded before this process started.
         activity: The activity records of versions.
+        shared_counts: The counters that all processes share.
         isolated: The models that have their own processes, by process number.
         only: The only models of this process. None if it has all models.
         without: The models that this process does not have.
@@ -61,10 +63,12 @@ class ReplicaMember:
             channel: The connection to the supervisor. The member owns it.
             start: The first message.
         """
-        _, connections, fd_channel, activity, fault, *grpc = start["descriptors"]
+        _, connections, fd_channel, activity, fault, counts, *grpc = start["descriptors"]
         self.connections = InheritedConnections(_own(connections), tuple(start["address"]))
         self.fd_channel = FdChannel(_own(fd_channel))
         self.grpc = _own(grpc[0]) if grpc else None
+        os.set_inheritable(counts, False)
+        self.shared_counts = SharedCounts(counts)
         self.activity = ActivityTable(
             mmap.mmap(activity, MOST),
             channel.say,
@@ -188,6 +192,7 @@ class ReplicaMember:
         self.fd_channel.close()
         if self.grpc is not None:
             self.grpc.close()
+        self.shared_counts.close()
 
     def _hear(self, message: Message) -> None:
         assert self._server is not None and self._peers is not None  # noqa: PT018

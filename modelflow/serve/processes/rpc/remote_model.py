@@ -227,7 +227,8 @@ class RemoteModel(Model):
         self, send: Callable[..., None], call: RemoteCall, values: Mapping[str, Any], terms: Terms
     ) -> RemoteCall:
         observer = terms.context
-        context = None if observer is None else observer.enter(self.name, self.version)
+        rows = max(1, call.rows)
+        context = None if observer is None else observer.enter(self.name, self.version, rows)
         deadline, _, is_stream, is_first, step, parameters = terms
         further = None
         if is_first or step is not None or parameters:

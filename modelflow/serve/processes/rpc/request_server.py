@@ -30,8 +30,12 @@ class _ForwardedContext:
         trace = read_trace([parent]) if parent else None
         return trace.id if trace is not None and trace.is_sampled else ""
 
-    def enter(self, _model: str, _version: int) -> Mapping[str, Any]:
-        return self._context
+    @property
+    def is_single(self) -> bool:
+        return False
+
+    def enter(self, _model: str, _version: int, _rows: int = 0) -> Mapping[str, Any]:
+        return self._context  # the worker counts the rows
 
     def watcher(self) -> None:
         """Returns None. The worker has the trace span of the request, which contains no nodes."""

@@ -241,7 +241,8 @@ class Acceptor:
         was_listening, self._is_listening = self._is_listening, False
         self._watch()
         if was_listening:
-            _let_nobody_begin(self._socket)
+            if self._socket.family != socket.AF_UNIX:  # its clients have no packets
+                _let_nobody_begin(self._socket)
             while self._handovers and self._accept():
                 pass
         self._nobody.close()

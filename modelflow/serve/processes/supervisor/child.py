@@ -99,7 +99,7 @@ class ChildServer:
     async def start(
         self,
         first: Callable[[], Message],
-        grpc: socket.socket | None,
+        shared: Sequence[int],
         on_ready: Callable[[], object],
         on_sequences: Callable[["ChildServer"], object],
     ) -> None:
@@ -108,7 +108,8 @@ class ChildServer:
         Args:
             first: Returns the first message. Called late, because the process gets all further
                 changes as messages of their own.
-            grpc: The socket for gRPC, which the process inherits.
+            shared: The descriptors that every process inherits: of the shared counters, and of the
+                socket for gRPC.
             on_ready: Called when the process takes connections.
             on_sequences: Called when the process has its first model for sequences of requests.
 
@@ -129,7 +130,6 @@ class ChildServer:
             ours.callback(self._handover.close)
             self._reader, self._writer = await asyncio.open_unix_connection(sock=line)
             ours.callback(self._writer.close)
-            shared = [] if grpc is None else [grpc.fileno()]
             sockets = (its_line.fileno(), its_door.fileno(), its_fd_channel.fileno())
             given = [*sockets, *self._record.descriptors, *shared]
             await self._spawn(given)

@@ -10,8 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from modelflow.files.unix_socket import address_parts
 from modelflow.http.server import server_context
 from modelflow.ipc.link import new_link
+from modelflow.serve.access.shared_counts import make_memory
 from modelflow.serve.processes.control_channel import Message
 from modelflow.serve.processes.role import Role, name_of, with_share
 from modelflow.serve.processes.supervisor.acceptor import Acceptor
@@ -82,11 +84,11 @@ class Supervisor:
         self._isolated = dict(enumerate(isolated, 1))
         self._start = {
             **start,
-            "address": http.getsockname()[:2],
+            "address": address_parts(http),
             "count": count,
             "isolated": self._isolated,
         }
-        self._http, self._grpc = http, grpc
+        self._grpc = grpc
         self._drain_timeout, self._drain_delay = drain_timeout, drain_delay
         self._acceptor = Acceptor(http, None if tls is None else server_context(tls))
         children = [(role, number) for number in range(1, count + 1)]
@@ -152,6 +154,8 @@ class Supervisor:
     async def _main(self) -> int:
         self._ending: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._hurry = asyncio.Event()
+        counts = make_memory()
+        self._shared = [counts, *(() if self._grpc is None else (self._grpc.fileno(),))]
         self._listen_to_signals()
         self._keeping = [
             asyncio.create_task(slot.keep(self._begin, self._on_lost)) for slot in self._slots
@@ -168,6 +172,7 @@ class Supervisor:
                 await self._leave()
             self._acceptor.close()
             await self._end()
+            os.close(counts)
         return number
 
     async def _begin(self, replica: ChildServer) -> None:
@@ -183,7 +188,7 @@ class Supervisor:
                 "is_quiet": quiet,
             }
 
-        await replica.start(first, self._grpc, self._look, self._link_replicas)
+        await replica.start(first, self._shared, self._look, self._link_replicas)
         watching = asyncio.create_task(replica.watch())
         self._watching.add(watching)
         watching.add_done_callback(self._watching.discard)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from modelflow.errors import did_you_mean
-from modelflow.wire.open_inference.infer import Parameters
+from modelflow.wire.open_inference.infer import Parameters, refuse_region
 from modelflow.wire.problem import Code, Problem, refuse, shorten
 
 REGION, OFFSET, BYTE_SIZE = (
@@ -188,6 +188,8 @@ class SharedRegions:
 
     def _place(self, parameters: Parameters, where: str) -> tuple[SharedRegion, int, int]:
         """Returns the region of a tensor, its first byte in the memory, and its size."""
+        if not self.is_allowed:
+            refuse_region(parameters, where)
         name, offset = parameters[REGION], parameters.get(OFFSET, 0)
         size = parameters.get(BYTE_SIZE)
         region = self._regions.get(name) if isinstance(name, str) else None
