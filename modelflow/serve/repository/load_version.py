@@ -63,7 +63,7 @@ def load_version(
                 logger.warning(text, name, version.number, one.name, error)
             else:
                 other.figures, other.admission = model.figures, model.admission
-        if version.records is not None:
+        if version.records is not None and version.records.is_file():
             warm_up(model, version.records)
         loader.check_wanted()  # the load may have been given up during warm-up
     return model

@@ -148,6 +148,9 @@ class VersionManager:
         self._note(number, State.START)
 
         def load() -> tuple[ServedModel, VersionActivity]:
+            if version.copy is not None:  # before the time limit of the load begins
+                version.copy.fetch(self._loader.check_wanted)
+                instance.is_copied = True
             self._loop_queue.post(partial(self._on_begin, instance))
             doing = self._activity.begin(name, number)
             try:
@@ -238,7 +241,7 @@ class VersionManager:
         if instance.timer is not None:
             instance.timer.cancel()
         if isinstance(outcome, Exception):
-            self._instances.remove(instance)
+            self._forget(instance)
             if instance.step(Event.FAIL):
                 self._fail(instance.version, outcome)
                 self._reconcile()
@@ -258,6 +261,11 @@ class VersionManager:
             self._retire(older)
         self._reconcile()
 
+    def _forget(self, instance: Instance) -> None:
+        self._instances.remove(instance)
+        if instance.version.copy is not None and instance.is_copied:
+            instance.version.copy.release()
+
     def _on_close(self, instance: Instance) -> None:
         """Retires a version whose flow has ended by itself. `_on_unload` gets the reason."""
         if instance.state is State.AVAILABLE:
@@ -267,7 +275,7 @@ class VersionManager:
 
     def _on_unload(self, instance: Instance, outcome: Exception | None) -> None:
         number, text = instance.version.number, "" if outcome is None else reason_of(outcome)
-        self._instances.remove(instance)
+        self._forget(instance)
         if not instance.step(Event.UNLOAD):  # a dropped load, whose end changes no status
             if text:
                 told = "model %r, version %d: a dropped load did not end well: %s"

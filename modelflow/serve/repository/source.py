@@ -11,7 +11,7 @@ from modelflow.archive.suffix import is_archive_file
 from modelflow.config.flow_config import FlowConfig
 from modelflow.config.override import Environment
 from modelflow.config.read import list_named_graphs, read_config, ready_graphs
-from modelflow.engine.lookup import engine_names, find_engine, find_versions
+from modelflow.engine.lookup import engine_names, find_engine, find_versions, weight_files
 from modelflow.engine.python.unread import describe_unread
 from modelflow.errors import ConfigError, did_you_mean
 from modelflow.flow import Flow
@@ -23,6 +23,8 @@ from modelflow.serve.repository.flows import (
     list_placed,
     list_signatures,
 )
+from modelflow.serve.sources.cache import Found, RemoteCopy, SourceCache
+from modelflow.serve.sources.url import is_url
 
 if TYPE_CHECKING:
     from modelflow.remote import PlacementEngine
@@ -83,7 +85,8 @@ class ModelVersion:
         is_whole: The stamp covers all files of the version. This is true for models and archives,
             but not for a graph file, whose models may be anywhere.
         signatures: Returns the signatures. Called on a thread of the loader.
-        records: The file of warm-up requests, or None.
+        records: The file of warm-up requests, which need not exist.
+        copy: The copy of a version at a URL, which must be fetched before a load.
     """
 
     number: int
@@ -91,9 +94,12 @@ class ModelVersion:
     is_whole: bool
     signatures: Callable[[], Sequence[SignatureFlow]]
     records: Path | None = None
+    copy: RemoteCopy | None = None
 
     def open(self) -> Flow:
         """Returns the flow of the default signature, which does not run yet."""
+        if self.copy is not None:
+            self.copy.fetch(lambda: None)
         return self.signatures()[0].make(None)
 
 
@@ -138,11 +144,13 @@ class ModelConfig:
         name: The model's name in requests.
         origin: A path, or a flow. A flow is version 1 and can be loaded only once.
         settings: The settings of the model.
+        remote: The files at the URL of the model. The path is then in their outline.
     """
 
     name: str
     origin: Path | Flow
     settings: ModelSettings = field(default_factory=ModelSettings)
+    remote: Found | None = None
 
     def check(self) -> None:
         """Checks that the source exists.
@@ -150,8 +158,14 @@ class ModelConfig:
         Raises:
             ConfigError: the source holds no graph or model.
         """
+        remote = self.remote
+        if remote is not None and remote.listing is None:
+            raise ConfigError(remote.error)
         if not (isinstance(self.origin, Flow) or is_source(self.origin, self.settings.reader)):
-            raise ConfigError(_absent(self.origin))
+            text = _absent(self.origin)
+            if remote is not None:
+                text = text.replace(str(remote.path), remote.source.shown)
+            raise ConfigError(text)
 
     def names(self) -> tuple[set[str], set[str]]:
         """Returns the names of the nodes and arguments of all versions, for settings.
@@ -214,14 +228,38 @@ class ModelConfig:
     def _version(self, number: int, path: Path) -> ModelVersion:
         content = content_of(path, self.settings.reader) or path
         settings = self.settings if is_graph(content) else self.settings.of_model()
-        records = content / _RECORDS
-        return ModelVersion(
-            number,
-            _stamp(path),
-            not is_graph(content) or is_archive_file(content),
-            partial(list_signatures, content, settings),
-            records if records.is_file() else None,
-        )
+        is_whole = not is_graph(content) or is_archive_file(content)
+        stamp: object
+        copy = None
+        if self.remote is None:
+            stamp = _stamp(path)
+        else:
+            copy = self.remote.copy_of(_list_files(content, is_whole=is_whole))
+            content, stamp, is_whole = copy.locate(content), copy.stamp, True
+        signatures = partial(list_signatures, content, settings)
+        return ModelVersion(number, stamp, is_whole, signatures, content / _RECORDS, copy)
+
+
+def find_origin(origin: str | Path, sources: SourceCache | None) -> tuple[Path, Found | None]:
+    """Returns the path of a source, and the files if the source is a URL.
+
+    Args:
+        origin: A path, or a URL.
+        sources: The cache of the models at URLs. Needed for a URL.
+
+    Raises:
+        ConfigError, MissingDependencyError: As `SourceCache.find`.
+    """
+    if not is_url(origin):
+        return Path(origin), None
+    assert sources is not None  # URLs come from a `ServeConfig`, which has a cache
+    found = sources.find(origin)
+    return found.path, found
+
+
+def _list_files(content: Path, *, is_whole: bool) -> list[Path]:
+    """Returns the files and folders that a graph or a model needs. A graph needs its folder."""
+    return [content, *weight_files(content)] if is_whole else [content.parent]
 
 
 def is_source(path: Path, reader: str = "") -> bool:
