@@ -9,6 +9,7 @@ from modelflow.buffer import Buffer
 from modelflow.serve.access.keys import Group
 from modelflow.serve.grpc.service import Rpc, Service
 from modelflow.serve.interfaces import GroupCounts, ModelSource, ReplicaGroup
+from modelflow.serve.protocols.load_parameters import read_load_parameters
 from modelflow.serve.protocols.open_inference import (
     SERVER,
     answer_of,
@@ -18,7 +19,6 @@ from modelflow.serve.protocols.open_inference import (
     index_of,
     infer,
     info_of,
-    no_parameters,
     statistics_of,
     tensor_of,
 )
@@ -169,10 +169,13 @@ class OpenInferenceGrpc:
         rpc.answer(OPEN_INFERENCE["inference.RepositoryIndexResponse"](models=rows))
 
     def _load(self, rpc: Rpc, message: Any) -> None:
-        if message.parameters:
-            raise no_parameters()
+        parameters = {
+            name: getattr(one, one.WhichOneof("parameter_choice") or "string_param")
+            for name, one in message.parameters.items()
+        }
+        tuning = read_load_parameters(parameters)
         make_reply = partial(_answer_change, rpc, "RepositoryModelLoadResponse")
-        self._group.load(message.model_name, make_reply)
+        self._group.load(message.model_name, make_reply, tuning)
 
     def _unload(self, rpc: Rpc, message: Any) -> None:
         make_reply = partial(_answer_change, rpc, "RepositoryModelUnloadResponse")

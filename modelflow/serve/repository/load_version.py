@@ -46,6 +46,7 @@ def load_version(
         served = ServedModel(name, version.number, flow, loop_queue, options)
         served.signature_name, served.method = signature.name, signature.method
         served.tensor_names = signature.tensor_names
+        served.tuning = version.tuning
         return served
 
     default, *further = version.signatures()

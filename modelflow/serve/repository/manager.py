@@ -76,6 +76,11 @@ class VersionManager:
         """
         self._reason = ""
         self._wanted = {version.number: version for version in versions}
+        for one in self._instances:  # a failed change has been taken back
+            number = one.version.number
+            wanted = self._wanted.get(number)
+            if one.state is State.AVAILABLE and wanted and one.version.stamp == wanted.stamp:
+                self._failed.pop(number, None)
         self._labels = dict(config.settings.labels)
         self._reconcile(is_retry=is_retry)
 

@@ -16,6 +16,7 @@ from modelflow.engine.python.unread import describe_unread
 from modelflow.errors import ConfigError, did_you_mean
 from modelflow.flow import Flow
 from modelflow.registry.folder import is_unit_file
+from modelflow.serve.options import UNTUNED, Tuning
 from modelflow.serve.repository.flows import (
     NODE,
     SignatureFlow,
@@ -86,6 +87,7 @@ class ModelVersion:
             but not for a graph file, whose models may be anywhere.
         signatures: Returns the signatures. Called on a thread of the loader.
         records: The file of warm-up requests, which need not exist.
+        tuning: The settings of a client in place of the files' settings.
         copy: The copy of a version at a URL, which must be fetched before a load.
     """
 
@@ -95,6 +97,20 @@ class ModelVersion:
     signatures: Callable[[], Sequence[SignatureFlow]]
     records: Path | None = None
     copy: RemoteCopy | None = None
+    tuning: Tuning = field(default_factory=lambda: UNTUNED)
+
+    def tune(self, tuning: Tuning) -> "ModelVersion":
+        """Returns the version with settings of a client. They are loaded as a change of the files.
+
+        Args:
+            tuning: The settings. Empty for those of the files.
+        """
+        if not tuning:
+            return self
+        signatures: Any = self.signatures
+        stamp = self.stamp, tuple(sorted(tuning.items()))
+        made = partial(signatures, tuning=tuning)
+        return replace(self, stamp=stamp, signatures=made, tuning=tuning)
 
     def open(self) -> Flow:
         """Returns the flow of the default signature, which does not run yet."""
@@ -117,6 +133,8 @@ class ModelSettings:
         batching: Attributes of the node of a model that is no graph. ``overrides`` take precedence.
         reader: The engine of models that are no graph: a name, or ``"module:Class"``. ``""`` for
             the engine that fits the form of the file.
+        tuning: The settings of a client for the node whose calls count as calls of the model. They
+            take precedence over all others.
         engine: Creates the placement engine of each loaded graph. A graph that is loaded again has
             new replicas. None if placed nodes run in this process.
     """
@@ -128,6 +146,7 @@ class ModelSettings:
     batching: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     environment: Environment = field(default_factory=Environment)
     reader: str = ""
+    tuning: Tuning = field(default_factory=lambda: UNTUNED)
     engine: "Callable[[], PlacementEngine] | None" = None
 
     def of_model(self) -> "ModelSettings":

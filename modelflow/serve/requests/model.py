@@ -10,7 +10,7 @@ import numpy.typing as npt
 from modelflow.graph.graph_port import GraphPort, Signature
 from modelflow.http.request import RequestObserver
 from modelflow.serve.metrics.snapshot import model_node
-from modelflow.serve.options import ServeOptions
+from modelflow.serve.options import UNTUNED, ServeOptions, Tuning
 from modelflow.serve.requests.time_limits import TimeLimit
 from modelflow.wire.problem import Problem, no_signature
 from modelflow.wire.tf_serving.documents import DEFAULT_SIGNATURE, PREDICT_METHOD
@@ -122,6 +122,7 @@ class Model(abc.ABC):
         method: The method: predict, classify or regress (TensorFlow Serving's names).
         tensor_names: The names of the tensors in the model's file, by port name, if known.
         others: The other signatures of the model, by name.
+        tuning: The settings of a client that differ from the model's files.
         pending: The short requests that are not decoded yet. None if requests are decoded one by
             one.
     """
@@ -148,6 +149,7 @@ class Model(abc.ABC):
         self.tensor_names: Mapping[str, str] = {}
         self.others: Mapping[str, Any] = {}
         self.pending: PendingRequests | None = None
+        self.tuning: Tuning = UNTUNED
 
     @property
     @abc.abstractmethod

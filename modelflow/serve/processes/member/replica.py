@@ -7,7 +7,7 @@ import mmap
 import os
 import socket
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from modelflow.errors import FlowFailed
@@ -16,7 +16,7 @@ from modelflow.ipc.fd_channel import FdChannel
 from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.serve.activity import MOST, ActivityTable
 from modelflow.serve.interfaces import ModelSource, ReplicaGroup
-from modelflow.serve.options import ServeOptions
+from modelflow.serve.options import ServeOptions, Tuning
 from modelflow.serve.processes.control_channel import ControlChannel, Message
 from modelflow.serve.processes.member.peers import Peers
 from modelflow.serve.processes.role import Role
@@ -42,6 +42,7 @@ class ReplicaMember:
         fd_channel: The channel on which links to other processes arrive.
         grpc: A socket with the address for gRPC. None without gRPC.
         unloaded: The models that clients have unloaded before this process started.
+        tunings: The settings of clients, by model, from before this process started.
         activity: The activity records of versions.
         isolated: The models that have their own processes, by process number.
         only: The only models of this process. None if it has all models.
@@ -76,6 +77,7 @@ class ReplicaMember:
         self.only = (self.isolated[start["number"]],) if is_isolated else None
         self.without = () if is_isolated else names
         self.unloaded: Collection[str] = frozenset(start["changes"]["unloaded"])
+        self.tunings: Mapping[str, Tuning] = start["changes"]["tunings"]
         self._configured: str | None = start["changes"]["configured"]
         self._channel = channel
         self._peers: Peers | None = None

@@ -139,6 +139,7 @@ class ModelDirectory:
             "signature_name": model.signature_name,
             "method": model.method,
             "tensor_names": dict(model.tensor_names),
+            "tuning": dict(model.tuning),
             "batching": [batching.most, batching.sizes, batching.seconds],
             "inputs": [_port(port) for port in model.signature.inputs],
             "outputs": [_port(port) for port in model.signature.outputs],

@@ -53,7 +53,8 @@ class Coordinator:
         last = {name: asked[-1] for name, asked in self._asked.items()}
         configured = last.pop(None)["config"] if None in last else None
         unloaded = sorted(name or "" for name, one in last.items() if one["what"] == "unload")
-        return {"configured": configured, "unloaded": unloaded}
+        tunings = {name: one["tuning"] for name, one in last.items() if one.get("tuning")}
+        return {"configured": configured, "unloaded": unloaded, "tunings": tunings}
 
     async def answer(self, _: ChildServer, message: Message) -> Message:
         """Answers a request of a replica."""

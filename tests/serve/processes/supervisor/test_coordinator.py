@@ -77,7 +77,9 @@ async def coordinated(*messages):
 )
 def test_a_change_that_fails_takes_back_itself_alone(messages, under_way, after):
     found = asyncio.run(coordinated(*messages))
-    expected = [{"configured": one, "unloaded": names} for one, names in (under_way, after)]
+    expected = [
+        {"configured": one, "unloaded": names, "tunings": {}} for one, names in (under_way, after)
+    ]
     assert list(found) == expected
 
 
@@ -102,4 +104,4 @@ def test_of_changes_that_others_have_replaced_nothing_is_kept():
         gc.collect()
         return len(kept), coordinator.changes
 
-    assert asyncio.run(change()) == (1, {"configured": None, "unloaded": ["a"]})
+    assert asyncio.run(change()) == (1, {"configured": None, "unloaded": ["a"], "tunings": {}})
