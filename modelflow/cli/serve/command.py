@@ -83,8 +83,10 @@ if TYPE_CHECKING:
 @declare_repeated(
     "--label",
     "labels",
-    "NAME:LABEL=VERSION",
-    "A name for a version, for clients: digits:stable=2. May be repeated.",
+    "NAME:LABEL=VERSION[@WEIGHT]",
+    "A name for a version, for clients: digits:stable=2. Several versions of a label share its "
+    "requests by weight: digits:stable=3@90 and digits:stable=4@10. A shadow version gets copies, "
+    "and its answers are discarded: digits:stable=5@shadow:20%. May be repeated.",
 )
 @click.option(
     "--model-config-file",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from modelflow.serve.repository.config import ServeConfig
     from modelflow.serve.repository.source import VersionPolicy
     from modelflow.serve.sources.cache import SourceCache
+    from modelflow.serve.traffic.split import Split
 
 
 def build_config(given: Mapping[str, Any], environment: Environment | None = None) -> "ServeConfig":
@@ -139,14 +140,25 @@ def _policy(text: str) -> "VersionPolicy":
         raise click.UsageError(f"--{error}") from error
 
 
-def _labels(texts: Iterable[str]) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
+def _labels(texts: Iterable[str]) -> "dict[str, dict[str, Split]]":
+    from modelflow.serve.traffic.split import read_split
+
+    targets: dict[tuple[str, str], list[str]] = {}
     for text in texts:
-        place, mark, number = text.partition("=")
+        place, mark, target = text.partition("=")
         name, colon, label = place.rpartition(":")
-        if not (mark and colon and name and label and number.isdecimal()):
+        if not (mark and colon and name and label and target):
             raise click.UsageError(
                 f"--label: got {text!r}; expected NAME:LABEL=VERSION, as in digits:stable=2"
             )
-        found.setdefault(name, {})[label] = int(number)
+        targets.setdefault((name, label), []).append(target)
+    found: dict[str, dict[str, Split]] = {}
+    for (name, label), given in targets.items():
+        try:
+            split = read_split(f"--label {name}:{label}", given)
+        except ConfigError as error:
+            raise click.UsageError(str(error)) from error
+        if label.isdecimal():
+            raise click.UsageError(f"--label {name}:{label}: got a number; expected a word")
+        found.setdefault(name, {})[label] = split
     return found

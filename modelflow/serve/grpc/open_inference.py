@@ -19,6 +19,7 @@ from modelflow.serve.protocols.open_inference import (
     index_of,
     infer,
     info_of,
+    route_model,
     statistics_of,
     tensor_of,
 )
@@ -183,13 +184,13 @@ class OpenInferenceGrpc:
 
     def _infer(self, rpc: Rpc, message: Any) -> None:
         request = infer_request(message)
-        model = find_model(self._models, request.model_name, request.model_version)
+        model = route_model(self._models, request.model_name, request.model_version)
         _send(rpc, model, request, _answer)
 
     def _stream_infer(self, rpc: Rpc, message: Any) -> None:
         rpc.refusal = partial(stream_problem, message)
         request = infer_request(message)
-        model = find_model(self._models, request.model_name, request.model_version)
+        model = route_model(self._models, request.model_name, request.model_version)
         if all(port.is_single for port in model.signature.outputs):
             _send(rpc, model, request, _whole_stream)
         else:

@@ -199,6 +199,25 @@ def find_model(models: Models, name: str, version: str = "") -> Model:
         raise unknown_model(name, version) from problem
 
 
+def route_model(models: Models, name: str, version: str = "") -> Model:
+    """Returns the model for a request to infer; see `Models.route`.
+
+    Args:
+        models: The served models.
+        name: The name of the model.
+        version: The version, a label, or ``""`` for the newest version.
+
+    Raises:
+        Problem: As `find_model`.
+    """
+    try:
+        return models.route(name, version)
+    except Problem as problem:
+        if problem.code is not Code.NOT_FOUND:
+            raise
+        raise unknown_model(name, version) from problem
+
+
 def info_of(models: Models, model: Model) -> ModelInfo:
     """Returns the metadata of a model: its versions, inputs and outputs."""
     versions = tuple(str(one.version) for one in models.versions(model.name))

@@ -25,6 +25,7 @@ from modelflow.serve.repository.source import (
 )
 from modelflow.serve.sources.cache import SourceCache
 from modelflow.serve.sources.url import is_url, name_of_url
+from modelflow.serve.traffic.split import Split
 from modelflow.wire.problem import Problem, refuse, sendable, shorten
 from modelflow.wire.proto import TF_SERVING
 
@@ -60,7 +61,8 @@ class ServeConfig:
         config_file: A ``models.config`` of TensorFlow Serving.
         settings: The settings of all models. Models of the ``config_file`` keep the file's version
             policy.
-        labels: Labels by model name, ``{"digits": {"stable": 2}}``, in addition to the file's.
+        labels: Labels by model name, ``{"digits": {"stable": 2}}``, in addition to the file's. A
+            `Split` has several versions.
         configured: The models that a client has set in place of the file. None if the file counts.
         only: The names of the models to serve. None for all models.
         without: The names of models that another process serves.
@@ -71,7 +73,9 @@ class ServeConfig:
     repositories: Sequence[str | Path] = ()
     config_file: Path | None = None
     settings: ModelSettings = field(default_factory=ModelSettings)
-    labels: Mapping[str, Mapping[str, int]] = field(default_factory=lambda: MappingProxyType({}))
+    labels: Mapping[str, Mapping[str, int | Split]] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
     configured: Sequence[ModelConfig] | None = None
     only: Collection[str] | None = None
     without: Collection[str] = ()

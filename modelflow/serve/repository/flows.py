@@ -117,7 +117,7 @@ def _model_flow(path: Path, spec: FlowUnitSpec, settings: "ModelSettings") -> Fl
         node += "_"
     attributes = {"flowunit": spec.name, "batch_size": _BATCH, **settings.batching}
     graph = model_graph(spec, attributes, inputs, outputs, node)
-    return Flow(graph, units=(spec,), overrides=_tuned(settings, node))
+    return Flow(graph, units=(spec,), overrides=_add_tuning(settings, node))
 
 
 def _graph_flow(path: Path, settings: "ModelSettings") -> Flow:
@@ -139,7 +139,9 @@ def _graph_flow(path: Path, settings: "ModelSettings") -> Flow:
 def _flow(config: FlowConfig, settings: "ModelSettings") -> Flow:
     overrides, args = settings.overrides, settings.args
     if settings.tuning:
-        overrides = _tuned(settings, _find_model_node(Flow(config, overrides=overrides, args=args)))
+        overrides = _add_tuning(
+            settings, _find_model_node(Flow(config, overrides=overrides, args=args))
+        )
     if settings.engine is None or not any(_find_placements(config, settings)):
         return Flow(config, overrides=overrides, args=args)
     from modelflow.remote import place_nodes
@@ -147,7 +149,7 @@ def _flow(config: FlowConfig, settings: "ModelSettings") -> Flow:
     return Flow(place_nodes(config, settings.engine(), overrides=overrides, args=args))
 
 
-def _tuned(settings: "ModelSettings", node: str) -> Mapping[str, Any]:
+def _add_tuning(settings: "ModelSettings", node: str) -> Mapping[str, Any]:
     """Returns the overrides, with the settings of a client for a node."""
     tuned = {f"{node}.{key}": value for key, value in settings.tuning.items()}
     return {**settings.overrides, **tuned}

@@ -152,6 +152,7 @@ class Repository:
     def end(self) -> None:
         """Stops the scans, and notifies all callers that wait for a load."""
         self._is_ending = True
+        self.models.shadows.end()
         self._poller.end(_ending())
         for manager in self._managers.values():
             manager.tell(_ending())
@@ -266,9 +267,9 @@ class Repository:
     def _move_labels(self, sources: Iterable[ModelConfig]) -> Problem | None:
         """Moves labels to their versions, and returns the error of the first that cannot move."""
         for source in sources:
-            for label, number in source.settings.labels.items():
+            for label, target in source.settings.labels.items():
                 try:
-                    self.models.move_label(source.name, label, number)
+                    self.models.move_label(source.name, label, target)
                 except Problem as problem:
                     return problem
         return None

@@ -26,6 +26,7 @@ from modelflow.serve.repository.flows import (
 )
 from modelflow.serve.sources.cache import Found, RemoteCopy, SourceCache
 from modelflow.serve.sources.url import is_url
+from modelflow.serve.traffic.split import Split
 
 if TYPE_CHECKING:
     from modelflow.remote import PlacementEngine
@@ -125,7 +126,7 @@ class ModelSettings:
 
     Attributes:
         policy: The choice of versions.
-        labels: Version numbers by label.
+        labels: By label the version, or the versions with their shares.
         overrides: Changes of node attributes, ``{"node.key": value}``.
         args: Values for ``[args]``.
         environment: Settings from environment variables, each for the models that it fits.
@@ -140,7 +141,7 @@ class ModelSettings:
     """
 
     policy: VersionPolicy = LATEST
-    labels: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
+    labels: Mapping[str, int | Split] = field(default_factory=lambda: _NOTHING)
     overrides: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     args: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     batching: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)

@@ -59,6 +59,9 @@ class Terms(NamedTuple):
     is_stream: bool = False
 
 
+SHADOW = "shadow"
+"""The key of the session's context that marks a copy for a shadow version."""
+
 NO_TERMS = Terms()
 """The parameters of a request that has only values."""
 
@@ -173,6 +176,9 @@ class Model(abc.ABC):
         if found is None:
             raise no_signature(wanted, [self.signature_name, *self.others])
         return found
+
+    def on_shadow_refused(self, error: Exception) -> None:  # noqa: B027 - for the model's process
+        """Counts a copy for a shadow version that was refused, in the process of the model."""
 
     @abc.abstractmethod
     def expect(self, deadline: float | None) -> None:

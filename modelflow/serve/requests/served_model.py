@@ -15,9 +15,10 @@ from modelflow.serve.metrics.model_counts import ModelCounts
 from modelflow.serve.options import ServeOptions
 from modelflow.serve.requests.admission import Admission
 from modelflow.serve.requests.infer_request import InferCall
-from modelflow.serve.requests.model import NO_TERMS, Batching, Model, Terms
+from modelflow.serve.requests.model import NO_TERMS, SHADOW, Batching, Model, Terms
 from modelflow.serve.requests.pending import PendingRequests, is_of_numbers
 from modelflow.serve.requests.rows import hide_triggers, is_whole, items_of
+from modelflow.serve.requests.status import problem_of
 from modelflow.serve.requests.submit_queue import SubmitQueue
 from modelflow.wire.problem import Code
 
@@ -35,6 +36,7 @@ class ServedModel(Model):
         on_closed: Called when the flow has ended by itself and answers no more requests.
         admission: Admits or refuses requests.
         figures: The counts of finished requests.
+        shadows: The counts of finished copies, for which the version is a shadow.
         flow: The flow that answers the requests.
         submit_queue: The queue of requests for the flow.
     """
@@ -57,6 +59,7 @@ class ServedModel(Model):
         self.flow = flow
         self.admission = Admission(name, options.max_requests, make_room=self._catch_up)
         self.figures = ModelCounts()
+        self.shadows = ModelCounts()
         self.on_closed: Callable[[], object] | None = None
         if flow.scheduler.is_row_by_row and is_of_numbers(signature):
             self.pending = PendingRequests(self)
@@ -110,6 +113,8 @@ class ServedModel(Model):
         self.admission.admit(deadline)
         if request_context is not None:
             call.watch(request_context)
+            if context is not None and SHADOW in context:
+                call.figures = self.shadows
         limit = self.time_limit
         if deadline is None:  # `TimeLimit.add` inlined, for the common case
             limit.until[call] = call.began + limit.seconds
@@ -119,6 +124,10 @@ class ServedModel(Model):
             limit.add(call, deadline)
         self.submit_queue.add(call)
         return call
+
+    def on_shadow_refused(self, error: Exception) -> None:
+        """Counts a copy for a shadow version that was refused."""
+        self.shadows.on_failure(problem_of(error).code)
 
     def on_done(self, code: Code | None = None) -> None:
         """Notes the end of a request that was never submitted.

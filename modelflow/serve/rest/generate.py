@@ -151,7 +151,7 @@ def _plain(array: np.ndarray[Any, Any]) -> Any:
     return array.item() if array.ndim == 0 and array.dtype == object else array
 
 
-_PATH = r"/v2/models/(?P<name>[^/]+)(?:/versions/(?P<version>\d+))?/generate"
+_PATH = r"/v2/models/(?P<name>[^/]+)(?:/versions/(?P<version>[^/]+))?/generate"
 _EVENTS: Mapping[str, str] = MappingProxyType(
     {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
 )
@@ -170,13 +170,13 @@ class Generate:
         )
 
     def _generate(self, http_request: HttpRequest, path: Mapping[str, str]) -> None:
-        model = self._models.find(**path)
+        model = self._models.route(**path)
         items = self._items(http_request, model)
         done = partial(_answer, http_request)
         http_request.on_gone = model.send(items, done, terms_of(http_request)).cancel
 
     def _stream(self, http_request: HttpRequest, path: Mapping[str, str]) -> None:
-        model = self._models.find(**path)
+        model = self._models.route(**path)
         items = self._items(http_request, model)
         terms = terms_of(http_request)._replace(is_stream=True)
         feed = ResponseStream(_Events(), lambda done: model.send(items, done, terms))

@@ -23,6 +23,7 @@ class Inside:
 
     grpc = None
     unloaded = ()
+    tunings: dict[str, object] = {}  # noqa: RUF012 - nobody writes
     is_part = False
 
     def extend(self, own, _):
@@ -67,6 +68,7 @@ class Outside:
     """The worker's side, which asks the inner server about anything that concerns all processes."""
 
     unloaded = ()
+    tunings: dict[str, object] = {}  # noqa: RUF012 - nobody writes
 
     def __init__(self, inside, options):
         self._inside = inside

@@ -200,6 +200,7 @@ class RemoteModelSource:
     def end(self) -> None:
         """Marks the server as not ready. Requests under way are still answered."""
         self._is_ending = True
+        self.models.shadows.end()
         if self._own is not None:
             self._own.end()
 
