@@ -1,5 +1,6 @@
 """Tests of labels with several versions: exact shares, and shadow copies."""
 
+import asyncio
 import collections
 import contextlib
 import importlib
@@ -275,6 +276,25 @@ def test_full_shadow_drops_copies_and_delays_neither_requests_nor_the_end(units,
         assert units.entered.wait(60)
         wait_until(lambda: shadows_of(server) == {("2", "UNAVAILABLE"): 4})
         units.release.set()
+
+
+def test_copy_has_memory_of_its_own_unless_nobody_can_write():
+    class Keeps:
+        def infer(self, values, *_):
+            self.values = values
+            return self
+
+    async def send():
+        first: Any = Keeps()
+        shadow: Any = Keeps()
+        shadows = Shadows()
+        values: Any = {"own": np.ones(3), "read": np.ones(3)}
+        values["read"].flags.writeable = False
+        shadows.with_copies(first, [shadow]).infer(values, lambda _: None)
+        await asyncio.sleep(0)
+        return {name: np.shares_memory(first.values[name], shadow.values[name]) for name in values}
+
+    assert asyncio.run(send()) == {"own": False, "read": True}
 
 
 def test_copies_are_cancelled_at_the_end_and_none_follows():
