@@ -136,10 +136,13 @@ class Load:
         self.outcomes[status] += 1
 
 
-def request_of(path: str, timeout_ms: float, rows: int = 1) -> tuple[bytes, bytes]:
+def request_of(
+    path: str, timeout_ms: float, rows: int = 1, *, is_first: bool = False
+) -> tuple[bytes, bytes]:
     """Returns the head and the body of a request; each ``%f`` in the body is its send time."""
     body = b'{"instances": [' + b", ".join([b"%20.6f"] * rows) + b"]}"
     more = f"Inference-Timeout-Ms: {timeout_ms:g}\r\n" if timeout_ms else ""
+    more += "Inference-Priority: 1\r\n" if is_first else ""
     length = len(body % ((0.0,) * rows))
     head = f"POST {path} HTTP/1.1\r\nHost: x\r\n{more}Content-Length: {length}\r\n\r\n"
     return head.encode(), body
@@ -155,12 +158,14 @@ def main() -> None:
     parser.add_argument("--connections", type=int, default=600)
     parser.add_argument("--rows", type=int, default=1, help="of each request")
     parser.add_argument("--timeout-ms", type=float, default=0.0, help="of each request; 0: none")
+    parser.add_argument("--is-first", action="store_true", help="requests of the first class")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     gaps = np.random.default_rng(given.seed).exponential(
         1 / given.rate, int(given.rate * given.seconds)
     )
-    load = Load(*request_of(given.path, given.timeout_ms, given.rows), np.cumsum(gaps).tolist())
+    request = request_of(given.path, given.timeout_ms, given.rows, is_first=given.is_first)
+    load = Load(*request, np.cumsum(gaps).tolist())
     with asyncio.Runner(loop_factory=None if uvloop is None else uvloop.new_event_loop) as runner:
         began = time.process_time()
         seconds = runner.run(load.run(given.port, given.connections))

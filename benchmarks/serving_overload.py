@@ -171,6 +171,46 @@ def overload(
     print(f"goodput is {middle['3x'][0] / peak:.1%} of the peak (goal: 95 %)")
 
 
+def classes(seconds: float, rounds: int, folder: Path) -> None:
+    """Prints the latency of the first class alone, and while the second is at three times the load.
+
+    The model takes 20 ms for a batch of up to 8 rows, so neither server nor client needs much of
+    the processors. The first class has a fifth of the capacity.
+    """
+    pause_ms, size = 20.0, 8
+    full = size * 1e3 / pause_ms
+    rows: list[list[object]] = []
+    for each in range(rounds):
+        with served(pause_ms, folder / "notes", "--set", f"paced.batch_size={size}") as server:
+            command = [sys.executable, str(CLIENT), str(server.port), PATH, "--rate"]
+            first = [*command, str(full / 5), "--is-first", "--connections", "100"]
+            first += ["--seconds", str(seconds), "--seed", str(each)]
+            second = [*command, str(3 * full), "--seconds", str(seconds + 2)]
+            subprocess.run([*first[:-4], "--seconds", "0.5"], check=True, capture_output=True)
+            alone = json.loads(subprocess.run(first, check=True, capture_output=True).stdout)
+            with subprocess.Popen(second, stdout=subprocess.PIPE) as flood:
+                time.sleep(min(1.0, seconds))  # the queues are full then
+                beside = json.loads(subprocess.run(first, check=True, capture_output=True).stdout)
+                assert flood.stdout is not None
+                others = json.loads(flood.stdout.read())
+        rows.append(
+            [
+                alone["p50_ms"],
+                alone["p99_ms"],
+                beside["p50_ms"],
+                beside["p99_ms"],
+                f"{beside['p99_ms'] / alone['p99_ms']:.2f}x",
+                beside["sent"] - beside["outcomes"].get("200", 0),
+                others["goodput"],
+                others["p99_ms"],
+            ]
+        )
+    columns = ["p50 alone, ms", "p99 alone, ms", "p50 beside, ms", "p99 beside, ms", "ratio"]
+    columns += ["first not answered", "second answered/s", "p99 of second, ms"]
+    title = f"first class at {full / 5:.0f}/s alone, and beside the second at {3 * full:.0f}/s"
+    print_table(f"{title} (capacity {full:.0f}/s; goal: 1.3x)", columns, rows)
+
+
 def deadlines(pause_ms: float, seconds: float, folder: Path) -> None:
     """Prints the outcomes of requests with deadlines at three times the capacity."""
     most = capacity(pause_ms, seconds, folder)[0]["rate"]
@@ -235,15 +275,18 @@ def main() -> None:
     parser.add_argument("--pause-ms", type=float, default=5.0, help="of the model, a batch")
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--classes", action="store_true", help="only the two classes of requests")
     parser.add_argument("--quick", action="store_true", help="only show that the program runs")
     given = parser.parse_args()
     seconds, rounds = (0.3, 1) if given.quick else (given.seconds, given.rounds)
     with machine() as ran_on, tempfile.TemporaryDirectory() as folder:
-        for form in FORMS:
+        classes(seconds, rounds, Path(folder))
+        for form in () if given.classes else FORMS:
             overload(given.pause_ms, seconds, rounds, Path(folder), form)
-        deadlines(given.pause_ms, seconds, Path(folder))
-        spread(seconds, Path(folder))
-        gone(given.pause_ms, 20 if given.quick else 1000, 2 if given.quick else 5, Path(folder))
+        if not given.classes:
+            deadlines(given.pause_ms, seconds, Path(folder))
+            spread(seconds, Path(folder))
+            gone(given.pause_ms, 20 if given.quick else 1000, 2 if given.quick else 5, Path(folder))
         print(f"\n{ran_on}")
 
 

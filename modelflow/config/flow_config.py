@@ -44,6 +44,10 @@ class ServeConfig:
     """Output name of the graph -> its properties."""
     is_isolated: bool = False
     """Whether ``modelflow serve`` runs the graph in a process of its own."""
+    parameters: tuple[str, ...] = ()
+    """The parameters of requests that the units read from the session's context."""
+    cache: int = 0
+    """The size of the response cache in bytes; 0 for no cache."""
 
 
 NOWHERE = Location("<code>")

@@ -28,6 +28,7 @@ from modelflow.config.schema import (
 )
 from modelflow.config.variables import expand_variables, mask
 from modelflow.errors import ConfigError, Finding, Location, did_you_mean
+from modelflow.quantities import bytes_of
 from modelflow.unit.option import Option
 
 
@@ -47,7 +48,16 @@ def read_serve(given: Any, folder: Path, reader: KeyReader) -> ServeConfig:
         }
         for side in SERVE_KEYS
     }
-    return ServeConfig(**sides, is_isolated=keys["isolate"])
+    cache = bytes_of(keys["cache"])
+    if cache is None:
+        message = f"[serve]: key 'cache': got {keys['cache']!r}; expected a size such as 64MiB"
+        reader.wrong(("serve", "cache"), message)
+    return ServeConfig(
+        **sides,
+        is_isolated=keys["isolate"],
+        parameters=tuple(keys["parameters"]),
+        cache=int(cache or 0),
+    )
 
 
 def _port(path: tuple[str, str, str], given: Any, folder: Path, reader: KeyReader) -> ServePort:

@@ -151,6 +151,20 @@ SERVE_OPTIONS: tuple[Option, ...] = (
         "Run the graph in a process of its own in `modelflow serve`, as with `--isolate`. Read "
         "when the server starts.",
     ),
+    Option(
+        "parameters",
+        list[str],
+        (),
+        "The request parameters that units read from the session's context, under the key "
+        "'parameters'. `modelflow serve` refuses all others.",
+    ),
+    Option(
+        "cache",
+        str,
+        "0B",
+        "The size of the response cache of `modelflow serve`, for example 64MiB. Equal inputs then "
+        "get the stored outputs. 0B: no cache.",
+    ),
     Option("input", Any, MappingProxyType({}), "Properties of each input, for callers."),
     Option("output", Any, MappingProxyType({}), "Properties of each output, for callers."),
 )

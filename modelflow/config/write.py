@@ -85,6 +85,8 @@ def _sections(config: FlowConfig) -> dict[str, dict[str, Any]]:
             for name, arg in config.args.items()
         }
     serve: dict[str, Any] = {"isolate": True} if config.serve.is_isolated else {}
+    serve |= {"parameters": [*config.serve.parameters]} if config.serve.parameters else {}
+    serve |= {"cache": f"{config.serve.cache}B"} if config.serve.cache else {}
     serve |= {
         side: {name: _serve_port(port) for name, port in ports.items()}
         for side, ports in (("input", config.serve.input), ("output", config.serve.output))

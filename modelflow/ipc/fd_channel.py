@@ -3,9 +3,12 @@
 import asyncio
 import contextlib
 import socket
+import struct
 from collections.abc import Callable
 
 from modelflow.ipc.shared_memory import ChannelDescriptors
+
+_NUMBER = struct.Struct("<h")
 
 
 class FdChannel:
@@ -36,7 +39,7 @@ class FdChannel:
     def _take(self) -> None:
         count = len(ChannelDescriptors._fields)
         try:
-            said, descriptors, *_ = socket.recv_fds(self._socket, 1, count)
+            said, descriptors, *_ = socket.recv_fds(self._socket, _NUMBER.size, count)
         except BlockingIOError:
             return
         except ConnectionError:
@@ -44,7 +47,7 @@ class FdChannel:
         if not said:
             self.close()
         elif len(descriptors) == count:
-            self._taken(ChannelDescriptors(*descriptors), said[0])
+            self._taken(ChannelDescriptors(*descriptors), *_NUMBER.unpack(said))
 
 
 def give(fd_channel: socket.socket, ends: ChannelDescriptors, peer: int) -> None:
@@ -55,8 +58,8 @@ def give(fd_channel: socket.socket, ends: ChannelDescriptors, peer: int) -> None
     Args:
         fd_channel: The socket to the process.
         ends: The descriptors of the side.
-        peer: The number of the process at the other side, at most 255.
+        peer: The number of the process at the other side, which fits into 16 bits with its sign.
     """
     with contextlib.suppress(OSError):
-        socket.send_fds(fd_channel, [bytes([peer])], ends)
+        socket.send_fds(fd_channel, [_NUMBER.pack(peer)], ends)
     ends.close()

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.serve.metrics.snapshot import ModelSnapshot
@@ -54,6 +54,13 @@ class ReplicaGroup(Protocol):
 
         Raises:
             Problem: Clients may not unload models, or the model does not exist.
+        """
+
+    def share(self, change: Mapping[str, Any], told: Told) -> None:
+        """Registers or removes shared memory in all processes; see `SharedRegions.change`.
+
+        Raises:
+            Problem: Clients may not register memory, or the change is wrong.
         """
 
     def configure(self, config: bytes, told: Told) -> None:

@@ -8,7 +8,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from modelflow.errors import ConfigError
 from modelflow.http.options import ConnectionLimits, TlsOptions
+from modelflow.quantities import bytes_of
 from modelflow.wire.json_outline import JsonLimits
 from modelflow.wire.problem import Code, refuse
 
@@ -131,7 +133,16 @@ class ServeOptions:
             version up and serves the others.
         is_repository_open: Lets clients load and unload models with POST
             /v2/repository/models/NAME/load.
-        max_requests: Most unanswered requests to one model. The next request is answered 503.
+        is_memory_shared: Lets clients on this machine register shared memory for tensors. Each such
+            client can read and write all shared memory of the server's user.
+        max_requests: Most unanswered requests to one model. The next request is answered 503. The
+            limit holds separately for requests of the first class (priority 1).
+        max_sequences: Most open sequences of one model in one process. The next start is answered
+            429 or RESOURCE_EXHAUSTED.
+        sequence_timeout: Seconds without a request after which a sequence ends.
+        caches: The size of the response cache of each model, [NAME=]SIZE: 64MiB, or digits=1GiB.
+            Equal inputs then get the stored outputs. May be repeated. A graph can set cache in its
+            section [serve].
         max_body: The longest body or gRPC message in bytes. A longer body is answered 413, a longer
             message RESOURCE_EXHAUSTED.
         max_bodies: Most bytes of all bodies and messages that are being read or processed. A
@@ -177,7 +188,11 @@ class ServeOptions:
     poll: float = _option(0.0, "--poll", SERVED, "seconds", metavar="SECONDS")
     load_timeout: float = _option(600.0, "--load-timeout", SERVED, "timeout")
     is_repository_open: bool = _option(False, "--allow-repository", SERVED, "flag")
+    is_memory_shared: bool = _option(False, "--allow-shared-memory", SERVED, "flag")
+    caches: tuple[str, ...] = _option((), "--cache", SERVED, "texts", metavar="[NAME=]SIZE")
     max_requests: int = _option(1000, "--max-requests", REQUESTS, least=1)
+    max_sequences: int = _option(10_000, "--max-sequences", REQUESTS, least=1)
+    sequence_timeout: float = _option(60.0, "--sequence-timeout", REQUESTS, "timeout")
     max_body: int = _option(64 << 20, "--max-body", REQUESTS)
     max_bodies: int = _option(1 << 30, "--max-bodies", REQUESTS)
     max_decompressed: int | None = _option(None, "--max-decompressed", REQUESTS)
@@ -199,6 +214,23 @@ class ServeOptions:
     def expanded(self) -> int:
         """Returns the limit in bytes on a body after decompression or expansion."""
         return self.max_body if self.max_decompressed is None else self.max_decompressed
+
+    def __post_init__(self) -> None:
+        """Checks the sizes of caches.
+
+        Raises:
+            ConfigError: A size has another form.
+        """
+        for text in self.caches:
+            if bytes_of(text.rpartition("=")[2]) is None:
+                raise ConfigError(
+                    f"--cache: got {text!r}; expected a size, or NAME=SIZE, as in digits=64MiB"
+                )
+
+    def cache_of(self, name: str) -> int:
+        """Returns the size of a model's response cache in bytes, or 0."""
+        sizes = dict(text.rpartition("=")[::2] for text in self.caches)
+        return int(bytes_of(sizes.get(name, sizes.get("", "0"))) or 0)
 
     def check_elements(self, count: int, where: str) -> None:
         """Checks the number of elements of a tensor against the limit.

@@ -47,6 +47,7 @@ class Request:
         "_watcher",
         "inputs",
         "is_batchable",
+        "is_first",
         "size",
     )
 
@@ -61,6 +62,7 @@ class Request:
         deadline: float | None = None,
         context: Mapping[str, Any] | None = None,
         on_result: Callable[["Request"], None] | None = None,
+        is_first: bool = False,
     ) -> None:
         """Makes a request that is not submitted yet.
 
@@ -75,6 +77,8 @@ class Request:
                 return a buffer or raise an error. The next call follows only after a `next_result`
                 that returned None. The call is on the thread that caused it. Results that are not
                 fetched slow down the stream units that make them (``results_bound``).
+            is_first: True for a request of the first class. Its rows enter full queues as well, and
+                overtake the rows of other requests in every queue.
 
         Raises:
             TypeError, ValueError: ``deadline`` is no number.
@@ -96,8 +100,12 @@ class Request:
         self._rows: list[Buffer] | None = None
         self.size = max(map(len, inputs.values()), default=0)
         """The number of values of the input with the most values."""
-        self.is_batchable = len(inputs) == 1 and self.size > 0 and on_result is None
-        """True if a request batch can include the request: it has one input and is no stream."""
+        self.is_first = is_first
+        """True if the request is of the first class."""
+        self.is_batchable = (
+            len(inputs) == 1 and self.size > 0 and on_result is None and not is_first
+        )
+        """True if a request batch can include the request: one input, no stream, no class."""
         self._scheduler: Scheduler | None = None
         self._session: Session | None = None
         self._watcher: Watcher | None = None
@@ -120,6 +128,7 @@ class Request:
         self._scheduler, self._session = scheduler, session
         self.is_batchable = False  # it has a session of its own now
         session.progress.is_collected = self._on_result is None
+        session.is_first = self.is_first
         if self._context:
             session.context.update(self._context)
         if self._watcher is not None:
@@ -264,7 +273,8 @@ def submit(
 
     The requests do not wait for each other, and each has its own deadline, error and
     `Request.cancel`. Each answer comes by the callback of its request, in any order. In a graph of
-    normal units the requests share a session.
+    normal units the requests share a session. Submit requests of the first class in calls of their
+    own.
 
     Args:
         scheduler: `Flow.scheduler`.
@@ -463,13 +473,16 @@ def _submit_sessions(
     Example: of 512 requests, two have room, so only two sessions with their buffers are made.
     """
     submitter = scheduler.submitter
-    fitting, backpressure = submitter.count_fitting(request.inputs for request in requests)
+    is_first = bool(requests) and requests[0].is_first
+    fitting, backpressure = submitter.count_fitting(
+        (request.inputs for request in requests), is_first=is_first
+    )
     going = requests[:fitting]
     fresh = [request for request in going if not request.is_submitted]
     for request, session in zip(fresh, scheduler.create_sessions(len(fresh)), strict=True):
         request.begin(scheduler, session)
     entries = [request.entry() for request in going]
-    count, later = submitter.enter_many(entries)
+    count, later = submitter.enter_many(entries, is_first=is_first)
     for request, entry in zip(going[count:], entries[count:], strict=True):
         # another thread has used the room meanwhile; keep the entry for the next `submit`
         request._entry = entry

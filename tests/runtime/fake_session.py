@@ -19,6 +19,7 @@ class FakeSession:
     def __init__(self, name="s", is_cancelled=False):
         self.name = name
         self.is_cancelled = is_cancelled
+        self.is_first = False
         self.has_deadlines = False
         self.request_batch = None
         self.context = {}

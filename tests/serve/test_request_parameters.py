@@ -4,12 +4,16 @@ import grpc
 import numpy as np
 import pytest
 
+import modelflow
+from modelflow.serve.server import ServeOptions, Server
 from tests.serve.clients import ask, send
 from tests.serve.grpc.stub import grpc_served, infer, stub
 
 INFER = "/v2/models/m/infer"
 NOTHING = [
     {"priority": 0},
+    {"priority": 1},
+    {"priority": 2},
     {"sequence_id": 0, "sequence_start": False, "sequence_end": False},
     {"sequence_id": ""},
     {"timeout": 0},
@@ -17,11 +21,16 @@ NOTHING = [
     {"triton_enable_empty_final_response": True},
 ]
 REFUSED = [
-    {"priority": 1},
+    {"priority": 3},
+    {"priority": -1},
+    {"priority": "1"},
     {"sequence_id": 7},
     {"sequence_id": "seven"},
-    {"sequence_start": True},
-    {"sequence_end": True},
+    {"sequence_id": -7},
+    {"sequence_id": 0.5},
+    {"sequence_id": "x" * 129},
+    {"sequence_start": 1},
+    {"sequence_end": "true"},
     {"triton_something": True},
     {"temperature": 0.5},
 ]
@@ -86,7 +95,7 @@ def test_a_stream_refuses_them_and_goes_on(client):
     call = client.method("inference.GRPCInferenceService", "ModelStreamInfer")
     asked = [message({"sequence_id": 7}), message({"sequence_id": 0})]
     refused, answered = call(iter(asked), timeout=60)
-    assert "parameter 'sequence_id': got 7" in refused.error_message
+    assert "parameter 'sequence_id': model 'm' takes no sequences" in refused.error_message
     assert answered.infer_response.outputs[0].shape == [1]
 
 
@@ -111,6 +120,91 @@ def test_large_lists_are_no_values_of_parameters(server):
     status, found, _ = ask(server, INFER, document({"sequence_id": list(range(50_000))}))
     assert status == 400
     assert "request: parameter 'sequence_id'" in found["error"]
+
+
+@pytest.mark.parametrize("flag", ["sequence_start", "sequence_end"])
+def test_a_flag_of_a_sequence_needs_its_id(server, client, flag):
+    status, found, _ = ask(server, INFER, document({flag: True}))
+    assert (status, f"a text of at most 128 characters, with {flag[:8]}" in found["error"]) == (
+        400,
+        True,
+    )
+    with pytest.raises(grpc.RpcError, match="parameter 'sequence_id'"):
+        client.oip("ModelInfer", message({flag: True}))
+
+
+@pytest.mark.parametrize("value", ["0", "1", "2", "3", "first"])
+def test_the_header_gives_the_class_over_every_route(server, value):
+    bodies = {
+        INFER: document({}),
+        "/v2/models/m/generate": {"input": [1.0, 3.0]},
+        "/v1/models/m:predict": {"instances": [[1.0, 3.0]]},
+    }
+    for path, body in bodies.items():
+        status, found, _ = ask(server, path, body, headers={"Inference-Priority": value})
+        if value in "012":
+            assert status == 200
+        else:
+            expected = f"header Inference-Priority: got {value!r}; expected 0, 1 or 2"
+            assert (status, found["error"]) == (400, expected)
+
+
+SCALED = """
+[graph]
+format = "graphviz"
+graphconf = '''digraph m {
+    input [type=input]
+    scale
+    output [type=output]
+    input -> scale -> output
+}'''
+[serve]
+parameters = ["factor", "unit"]
+[serve.input.input]
+datatype = "FP32"
+shape = [2]
+[serve.output.output]
+datatype = "FP32"
+shape = [2]
+"""
+
+
+@pytest.fixture(scope="module")
+def scaling(grpc_server):
+    class Scale(modelflow.FlowUnit):
+        SPEC = modelflow.FlowUnitSpec(
+            "scale",
+            {"cpu": lambda: Scale()},
+            inputs=(modelflow.Port("in"),),
+            outputs=(modelflow.Port("out"),),
+            kind=modelflow.Normal(is_per_stream=True),
+        )
+
+        def process(self, ctx):
+            factor = ctx.session.get("parameters", {}).get("factor", 1)
+            ctx.emit([np.float32(buffer.data * factor) for buffer in ctx.input()])
+
+    flow = modelflow.Flow(SCALED, units=[Scale])
+    with Server({"m": flow}, ServeOptions(http_port=0, grpc_port=0)) as running:
+        yield running
+
+
+@pytest.mark.parametrize(("parameters", "factor"), [({}, 1), ({"factor": 3, "unit": "kg"}, 3)])
+def test_units_read_the_parameters_that_their_graph_declares(scaling, parameters, factor):
+    expected = [1.0 * factor, 3.0 * factor]
+    status, found, _ = ask(scaling, INFER, document(parameters))
+    assert (status, found["outputs"][0]["data"]) == (200, expected)
+    with stub(scaling) as client:
+        answer = client.oip("ModelInfer", message(parameters))
+    assert np.frombuffer(answer.raw_output_contents[0], np.float32).tolist() == expected
+    generated = {"input": [1.0, 3.0], "parameters": parameters}
+    assert ask(scaling, "/v2/models/m/generate", generated)[:2] == (200, {"output": expected})
+
+
+@pytest.mark.parametrize(("name", "value"), [("other", 1), ("factor", [1]), ("factor", None)])
+def test_undeclared_and_compound_parameters_are_refused(scaling, name, value):
+    status, found, _ = ask(scaling, INFER, document({name: value}))
+    assert (status, f"parameter {name!r}" in found["error"]) == (400, True)
 
 
 def test_a_raw_body_has_none(server):

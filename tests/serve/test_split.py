@@ -14,6 +14,7 @@ import modelflow
 from modelflow.errors import ConfigError
 from modelflow.serve.repository.config import ServeConfig
 from modelflow.serve.repository.source import VersionPolicy
+from modelflow.serve.requests.model import NO_TERMS
 from modelflow.serve.server import ServeOptions, Server
 from modelflow.serve.traffic.shadows import Shadows
 from modelflow.serve.traffic.split import Label, Split, read_split
@@ -311,9 +312,9 @@ def test_copies_are_cancelled_at_the_end_and_none_follows():
 
     shadows: Any = Shadows()
     shadow = Endless()
-    shadows.send(shadow, "infer", {}, None)
+    shadows.send(shadow, "infer", {}, NO_TERMS)
     shadows.end()
-    shadows.send(shadow, "infer", {}, None)
+    shadows.send(shadow, "infer", {}, NO_TERMS)
     assert (shadow.sent, shadow.cancelled) == (1, 1)
 
 

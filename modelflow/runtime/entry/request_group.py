@@ -77,6 +77,8 @@ def count_fitting(
     ports: Mapping[str, EntryPort],
     in_flight: "InFlight | None",
     clock: "Clock",
+    *,
+    is_first: bool = False,
 ) -> tuple[int, Backpressure | None]:
     """Returns how many new sessions may enter now, and the backpressure for the next session.
 
@@ -88,6 +90,7 @@ def count_fitting(
         ports: The graph's inputs, by name.
         in_flight: The bound on the rows in the whole graph, or None.
         clock: The clock of every wait.
+        is_first: True for sessions of the first class, which enter full queues as well.
     """
     free = math.inf
     if in_flight is not None and in_flight.is_open:
@@ -96,7 +99,7 @@ def count_fitting(
         (name, receiver, number): receiver.room(number)
         for name, port in ports.items()
         for receiver, number in port.route
-        if isinstance(receiver, Inbox)
+        if isinstance(receiver, Inbox) and not is_first
     }
     count = 0
     for brought in columns:

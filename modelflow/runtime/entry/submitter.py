@@ -164,24 +164,33 @@ class Submitter:
             return free_rows(self._ports, self._in_flight)
 
     def count_fitting(
-        self, columns: Iterable[Mapping[str, Sized]]
+        self, columns: Iterable[Mapping[str, Sized]], *, is_first: bool = False
     ) -> tuple[int, Backpressure | None]:
         """Returns how many whole requests `enter_many` would send now, without sending them.
 
         Args:
             columns: For each request in order, its buffers by input. Read only as far as requests
                 fit.
+            is_first: True for requests of the first class, which enter full queues as well.
 
         Returns:
             The number of requests, and the backpressure of the next request, or None if all fit.
         """
         with self._lock:
-            return count_fitting(columns, self._ports, self._in_flight, self._clock)
+            return count_fitting(
+                columns, self._ports, self._in_flight, self._clock, is_first=is_first
+            )
 
-    def enter_many(self, entries: Sequence[SessionEntry]) -> tuple[int, Backpressure | None]:
+    def enter_many(
+        self, entries: Sequence[SessionEntry], *, is_first: bool = False
+    ) -> tuple[int, Backpressure | None]:
         """Sends whole requests in order until a queue is full, with one lock and one wake-up.
 
         A request whose session has ended already counts as sent.
+
+        Args:
+            entries: The requests.
+            is_first: True for requests of the first class, which enter full queues as well.
 
         Returns:
             The number of requests sent, and the backpressure of the next request, or None if all
@@ -192,7 +201,7 @@ class Submitter:
             with self._lock:
                 columns = (entry.columns for entry in entries)
                 count, backpressure = count_fitting(
-                    columns, self._ports, self._in_flight, self._clock
+                    columns, self._ports, self._in_flight, self._clock, is_first=is_first
                 )
                 doubtful = entries[:count]
                 told = append_group(doubtful, self._ports)

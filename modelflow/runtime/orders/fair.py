@@ -71,7 +71,7 @@ class Fair(Fifo):
             if waiting is None:
                 waiting = self._segments[session] = deque()
                 if session not in self._paused:
-                    self._turns.append(session)
+                    (self._turns.appendleft if session.is_first else self._turns.append)(session)
             waiting.append(segment)
             self._add_rows(session, count)
             self.ready += count

@@ -1,4 +1,4 @@
-"""First come, first served: the order of most nodes.
+"""First come, first served: the order of most nodes. Rows of the first class come before others.
 
 Example: sessions A and B alternate and send three rows each. With ``batch_size=4`` and several
 workers, the batches have these spans and tickets::
@@ -8,6 +8,10 @@ workers, the batches have these spans and tickets::
     second   A2 B2          A: 2, B: 2
 
 The outbox sends the results of each session on in the order of its tickets.
+
+Rows of the first class (`Session.is_first`) are inserted behind others of their class, and before
+all other rows. Rows that have waited longer than `_PATIENCE` pass them, at most one batch in that
+time. Other rows therefore always advance.
 """
 
 from collections import deque
@@ -21,6 +25,8 @@ from modelflow.runtime.session.session import Session
 # The rows of a paused session wait aside until earlier rows have left the outbox. Producers wait if
 # the rows of all paused sessions reach this multiple of the bound. See benchmarks/sessions.py.
 _PAUSED_SHARE = 16
+# Seconds after which waiting rows pass those of the first class, at most a batch in that time.
+_PATIENCE = 1.0
 
 
 class Fifo:
@@ -52,6 +58,8 @@ class Fifo:
         self._tickets: dict[Session, int] = {}
         self._paused: dict[Session, deque[Segment]] = {}
         self._paused_rows = 0
+        self._has_first = False  # the queue may begin with rows of the first class
+        self._newest = self._passed = 0.0  # arrival of such a row; when another row passed them
 
     def figures(self) -> dict[str, dict[str, int]]:
         """See `Order.figures`."""
@@ -72,15 +80,53 @@ class Fifo:
 
     def add(self, port: int, segments: Sequence[Segment]) -> None:  # noqa: ARG002 - one way in
         """Appends rows."""
-        self._queue.extend(segments)
-        ready = self.ready
+        ready, has_first = self.ready, False
         for segment in segments:
             ready += len(segment.positions)
+            has_first = has_first or segment.stream.session.is_first
         self.ready = ready
+        if has_first:
+            self._add_first(segments)
+        else:
+            self._queue.extend(segments)
         if self._policy.byte_bound is not None:
             self.ready_bytes += sum(map(bytes_of, segments))
 
+    def _add_first(self, segments: Sequence[Segment]) -> None:
+        """Appends segments; those of the first class go before all rows of other classes."""
+        for segment in segments:
+            if not segment.stream.session.is_first:
+                self._queue.append(segment)
+                continue
+            self._has_first, self._newest = True, segment.arrived
+            self._queue.insert(self._count_first(), segment)
+
+    def _count_first(self) -> int:
+        """Returns how many segments of the first class the queue begins with."""
+        for place, one in enumerate(self._queue):
+            if isinstance(one, Batch) or not one.stream.session.is_first:
+                return place
+        return len(self._queue)
+
+    def _let_pass(self, size: int) -> None:
+        """Moves up to ``size`` rows that have waited too long before those of the first class."""
+        place = self._count_first()
+        self._has_first = place > 0
+        if 0 < place < len(self._queue) and self._newest - self._passed > _PATIENCE:
+            waiting = self._queue[place]
+            if self._newest - waiting.arrived > _PATIENCE:
+                self._passed = self._newest
+                del self._queue[place]
+                if isinstance(waiting, Segment) and len(waiting.positions) > size:
+                    waiting, rest = waiting.split(size)
+                    self._queue.insert(place, rest)
+                self._queue.appendleft(waiting)
+
     def _add_whole(self, batch: Batch) -> None:
+        for span in batch.spans:
+            if span.stream.session.is_first:
+                self.add(0, batch.segments())
+                return
         self._queue.append(batch)
         self.ready += len(batch.columns[0])
 
@@ -115,6 +161,8 @@ class Fifo:
         """See `Order.cut`."""
         if not self._queue:
             return None
+        if self._has_first:
+            self._let_pass(size)
         first = self._queue[0]
         if isinstance(first, Batch):
             whole = self._whole(first, size)

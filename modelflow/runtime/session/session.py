@@ -42,6 +42,7 @@ class Session:
         "handoff",
         "has_deadlines",
         "is_cancelled",
+        "is_first",
         "is_stopped",
         "meta",
         "name",
@@ -74,6 +75,8 @@ class Session:
     """The outputs with exactly one result for each row that is sent."""
     is_stopped: bool
     """True if the input was closed because the flow is being stopped."""
+    is_first: bool
+    """True if the rows of the session overtake the rows of others in every queue (priority)."""
     is_cancelled: bool
     """True if the session was cancelled, and every node drops the queued data of the session."""
     failure: Exception | None
@@ -139,7 +142,7 @@ class Session:
         self.single_outputs = ends.single_outputs
         self.progress = Progress(ends, self.results, in_flight)
         self.progress.is_collected = request_batch is not None
-        self.is_cancelled = self.is_stopped = self.has_deadlines = False
+        self.is_cancelled = self.is_stopped = self.has_deadlines = self.is_first = False
         self.failure = None
         self._opener = opener
         self._on_finished = on_finished

@@ -11,9 +11,9 @@ from modelflow.serve.grpc.service import Rpc, Service
 from modelflow.serve.interfaces import GroupCounts, ModelSource, ReplicaGroup
 from modelflow.serve.protocols.load_parameters import read_load_parameters
 from modelflow.serve.protocols.open_inference import (
-    SERVER,
     answer_of,
     configuration,
+    describe_server,
     find_model,
     find_versions,
     index_of,
@@ -26,6 +26,7 @@ from modelflow.serve.protocols.open_inference import (
 from modelflow.serve.requests.model import Inference, Model
 from modelflow.serve.requests.response_stream import ResponseStream
 from modelflow.serve.requests.rows import values_of
+from modelflow.serve.requests.state.shared_memory import SharedRegions, refuse_cuda
 from modelflow.wire.open_inference.documents import server_message
 from modelflow.wire.open_inference.infer import InferAnswer, InferRequest
 from modelflow.wire.open_inference.infer_message import infer_message, infer_request
@@ -42,9 +43,12 @@ class InferParts:
     when the last buffer was sent, an additional message without outputs has the flag.
     """
 
-    def __init__(self, model: Model, request: InferRequest, message: Any) -> None:
-        """Stores the model, the request and its message."""
+    def __init__(
+        self, model: Model, request: InferRequest, message: Any, regions: SharedRegions
+    ) -> None:
+        """Stores the model, the request and its message, and the shared memory."""
         self._model = model
+        self._regions = regions
         self._request = request
         self._message = message
         self._ports = {port.name: port for port in model.signature.outputs}
@@ -57,7 +61,7 @@ class InferParts:
             return None
         port = self._ports[name]
         self._is_final_sent = is_last
-        tensor = tensor_of(port, values_of(port, [buffer]), request)
+        tensor = tensor_of(port, values_of(port, [buffer]), request, self._regions)
         return stream_answer(self._answer(tensor), is_final=is_last)
 
     def problem(self, problem: Problem) -> Any:
@@ -115,7 +119,7 @@ class OpenInferenceGrpc:
         answers = {
             "ServerLive": _live,
             "ServerReady": self._ready,
-            "ServerMetadata": _server,
+            "ServerMetadata": self._server,
             "ModelReady": self._model_ready,
             "ModelMetadata": self._metadata,
             "ModelInfer": self._infer,
@@ -125,6 +129,12 @@ class OpenInferenceGrpc:
             "RepositoryIndex": self._index,
             "RepositoryModelLoad": self._load,
             "RepositoryModelUnload": self._unload,
+            "SystemSharedMemoryStatus": self._list_regions,
+            "SystemSharedMemoryRegister": self._register,
+            "SystemSharedMemoryUnregister": self._unregister,
+            "CudaSharedMemoryStatus": _list_no_regions,
+            "CudaSharedMemoryRegister": _refuse_cuda,
+            "CudaSharedMemoryUnregister": _forget_no_region,
         }
         self.services: tuple[Service, ...] = (
             Service(
@@ -183,20 +193,53 @@ class OpenInferenceGrpc:
         self._group.unload(message.model_name, make_reply)
 
     def _infer(self, rpc: Rpc, message: Any) -> None:
-        request = infer_request(message)
+        request = self._read(message)
         model = route_model(self._models, request.model_name, request.model_version)
-        _send(rpc, model, request, _answer)
+        _send(rpc, model, request, self._answer)
+
+    def _read(self, message: Any) -> InferRequest:
+        regions = self._models.regions
+        return infer_request(message, regions.read if regions.is_allowed else None)
+
+    def _answer(self, request: InferRequest, call: Inference) -> Any:
+        found = answer_of(call.model, call.outputs(), request, self._models.regions)
+        return infer_message(found)
+
+    def _whole_stream(self, request: InferRequest, call: Inference) -> Any:
+        found = answer_of(call.model, call.outputs(), request, self._models.regions)
+        return stream_answer(found, is_final=True)
 
     def _stream_infer(self, rpc: Rpc, message: Any) -> None:
         rpc.refusal = partial(stream_problem, message)
-        request = infer_request(message)
+        request = self._read(message)
         model = route_model(self._models, request.model_name, request.model_version)
         if all(port.is_single for port in model.signature.outputs):
-            _send(rpc, model, request, _whole_stream)
+            _send(rpc, model, request, self._whole_stream)
         else:
             terms = rpc.terms._replace(is_stream=True)
             send = lambda done: infer(model, request, done, terms)  # noqa: E731
-            ResponseStream(InferParts(model, request, message), send).begin(rpc)
+            parts = InferParts(model, request, message, self._models.regions)
+            ResponseStream(parts, send).begin(rpc)
+
+    def _server(self, rpc: Rpc, _: Any) -> None:
+        rpc.answer(server_message(*describe_server(self._models)))
+
+    def _list_regions(self, rpc: Rpc, message: Any) -> None:
+        answer = OPEN_INFERENCE["inference.SystemSharedMemoryStatusResponse"]()
+        for region in self._models.regions.list(message.name):
+            for key, value in region.items():
+                setattr(answer.regions[region["name"]], key, value)
+        rpc.answer(answer)
+
+    def _register(self, rpc: Rpc, message: Any) -> None:
+        keys = ("name", "key", "offset", "byte_size")
+        change = {"register": {key: getattr(message, key) for key in keys}}
+        told = partial(_answer_change, rpc, "SystemSharedMemoryRegisterResponse")
+        self._group.share(change, told)
+
+    def _unregister(self, rpc: Rpc, message: Any) -> None:
+        told = partial(_answer_change, rpc, "SystemSharedMemoryUnregisterResponse")
+        self._group.share({"unregister": message.name}, told)
 
 
 def _send(
@@ -208,14 +251,6 @@ def _send(
     """Sends a request that has a single reply."""
     make_reply = partial(rpc.settle, answer, request)
     rpc.on_gone = infer(model, request, make_reply, rpc.terms).cancel
-
-
-def _answer(request: InferRequest, call: Inference) -> Any:
-    return infer_message(answer_of(call.model, call.outputs(), request))
-
-
-def _whole_stream(request: InferRequest, call: Inference) -> Any:
-    return stream_answer(answer_of(call.model, call.outputs(), request), is_final=True)
 
 
 def _answer_change(rpc: Rpc, name: str, error: Exception | None) -> None:
@@ -231,5 +266,13 @@ def _live(rpc: Rpc, _: Any) -> None:
     rpc.answer(OPEN_INFERENCE["inference.ServerLiveResponse"](live=True))
 
 
-def _server(rpc: Rpc, _: Any) -> None:
-    rpc.answer(server_message(*SERVER))
+def _list_no_regions(rpc: Rpc, _: Any) -> None:
+    rpc.answer(OPEN_INFERENCE["inference.CudaSharedMemoryStatusResponse"]())
+
+
+def _refuse_cuda(_: Rpc, __: Any) -> None:
+    raise refuse_cuda()
+
+
+def _forget_no_region(rpc: Rpc, _: Any) -> None:
+    rpc.answer(OPEN_INFERENCE["inference.CudaSharedMemoryUnregisterResponse"]())

@@ -16,6 +16,7 @@ from modelflow.serve.options import ServeOptions
 from modelflow.serve.rest.generate import Generate
 from modelflow.serve.rest.open_inference import OpenInferenceRest
 from modelflow.serve.rest.repository import RepositoryRest
+from modelflow.serve.rest.shared_memory import SharedMemoryRest
 from modelflow.serve.rest.tf_serving import TensorflowRest
 from modelflow.wire.json_writer import json_of
 from modelflow.wire.problem import Code, Problem, sendable
@@ -49,6 +50,7 @@ class HttpFrontend:
             *TensorflowRest(models, options).endpoints,
             *OpenInferenceRest(models, replica_group, options).endpoints,
             *Generate(models, options).endpoints,
+            *SharedMemoryRest(models.regions, replica_group, options).endpoints,
             *RepositoryRest(stock, replica_group, options).endpoints,
             *MetricsPage(replica_group, models).endpoints,
             *StatsPages(replica_group).endpoints,

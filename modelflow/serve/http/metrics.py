@@ -42,7 +42,7 @@ except ImportError as error:
 _MICROSECONDS = 1e6
 _LABELS = ("model", "version")
 _FOREIGN = re.compile(
-    rb"^(# TYPE (?:nv_inference_|:tensorflow:serving:)\w+) untyped$", re.MULTILINE
+    rb"^(# TYPE (?:nv_inference_|nv_cache_|:tensorflow:serving:)\w+) untyped$", re.MULTILINE
 )
 
 
@@ -146,6 +146,8 @@ def _own(models: Sequence[ModelSnapshot]) -> Iterator[Metric]:
     yield _family(counter, name, text, models, lambda one: one.refused, "reason")
     name, text = "modelflow_shadow_requests", "Copies for a shadow version, by result code."
     yield _family(counter, name, text, models, lambda one: one.shadows, "code")
+    name, text = "modelflow_cache_lookups", "Lookups in the response cache."
+    yield _family(counter, name, text, models, _count_lookups, "result")
     name, text = "modelflow_requests_under_way", "Requests without a reply yet."
     yield _family(gauge, name, text, models, lambda one: one.under_way)
     latency = HistogramMetricFamily(
@@ -159,6 +161,10 @@ def _own(models: Sequence[ModelSnapshot]) -> Iterator[Metric]:
     yield latency
     nodes = [([m.name, str(m.version)], node) for m in models for node in m.nodes]
     yield from node_families(_LABELS, nodes)
+
+
+def _count_lookups(model: ModelSnapshot) -> Mapping[str, float]:
+    return {"hit": model.cache_hits, "miss": model.cache_misses}
 
 
 def _write_exemplar(exemplar: Exemplar | None) -> Sampled | None:
@@ -177,6 +183,10 @@ def _triton(models: Sequence[ModelSnapshot]) -> Iterator[Metric]:
     yield _family(untyped, "nv_inference_count", "Items.", models, lambda one: one.rows)
     name, text = "nv_inference_exec_count", "Calls of the model."
     yield _family(untyped, name, text, models, lambda one: one.executions)
+    name, text = "nv_cache_num_hits_per_model", "Requests that the cache answered."
+    yield _family(untyped, name, text, models, lambda one: one.cache_hits)
+    name, text = "nv_cache_num_misses_per_model", "Requests that the cache could not answer."
+    yield _family(untyped, name, text, models, lambda one: one.cache_misses)
     name, text = "nv_inference_pending_request_count", "Requests without a reply."
     yield _family(GaugeMetricFamily, name, text, models, lambda one: one.under_way)
     for part, meaning, seconds in _DURATIONS:

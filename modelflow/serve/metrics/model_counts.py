@@ -30,6 +30,8 @@ class ModelCounts:
         seconds: The total time of the successful requests, from arrival to reply.
         answer_seconds: The part of ``seconds`` after the graph, for making the replies.
         failed_seconds: The total time of the failed requests.
+        cache_hits: The number of requests that the response cache answered.
+        cache_misses: The number of requests that the response cache could not answer.
         last: The time of the last finished request in seconds since 1970, or 0 before the first.
         latencies: The number of requests in each bucket of `BOUNDS`, and in the last bucket. The
             numbers are not cumulative.
@@ -40,6 +42,7 @@ class ModelCounts:
         self.outcomes: Counter[str] = Counter()
         self.rows = self.failed_rows = 0
         self.seconds = self.answer_seconds = self.failed_seconds = 0.0
+        self.cache_hits = self.cache_misses = 0
         self.last = 0.0
         self.latencies = [0] * (len(BOUNDS) + 1)
         self.exemplars: list[Exemplar | None] = [None] * (len(BOUNDS) + 1)
@@ -61,6 +64,11 @@ class ModelCounts:
         self.last = time.time()
         for one in seconds:
             self.latencies[bisect_left(BOUNDS, one)] += 1
+
+    def on_lookup(self, *, is_hit: bool) -> None:
+        """Counts a lookup in the response cache."""
+        self.cache_hits += is_hit
+        self.cache_misses += not is_hit
 
     def on_traces(self, traces: Iterable[tuple[str, float]]) -> None:
         """Stores successful requests: the sampled trace's id or "", and the request's seconds."""

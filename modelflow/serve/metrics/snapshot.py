@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # The fields that a snapshot copies from `ModelCounts`.
 _COUNTED = (
     *("outcomes", "rows", "failed_rows", "seconds", "answer_seconds", "failed_seconds"),
-    *("last", "latencies", "exemplars"),
+    *("cache_hits", "cache_misses", "last", "latencies", "exemplars"),
 )
 _NOT_SUMMED = (
     *("name", "version", "outcomes", "refused", "last", "latencies", "exemplars", "shadows"),
@@ -36,8 +36,8 @@ class ModelSnapshot:
         name, version: The name and the version of the model.
         outcomes: The number of finished requests by code.
         refused: The number of refused requests by reason.
-        rows, failed_rows, seconds, answer_seconds, failed_seconds, last, latencies, exemplars:
-            As in `ModelCounts`.
+        rows, failed_rows, seconds, answer_seconds, failed_seconds, cache_hits, cache_misses, last,
+            latencies, exemplars: As in `ModelCounts`.
         under_way: The number of requests without a reply yet.
         snapshot: The snapshot of the model's flow.
         shadows: The number of finished copies by code, for which the version is a shadow.
@@ -58,6 +58,8 @@ class ModelSnapshot:
     snapshot: Snapshot
     exemplars: tuple[Exemplar | None, ...] = (None,) * (len(BOUNDS) + 1)
     shadows: Mapping[str, int] = field(default_factory=dict)
+    cache_hits: int = 0
+    cache_misses: int = 0
 
     @classmethod
     def of(cls, model: "ServedModel") -> Self:

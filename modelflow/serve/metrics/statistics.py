@@ -1,12 +1,10 @@
 """The statistics of a model for ``/v2/models/NAME/stats`` and ``ModelStatistics``."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from modelflow.serve.metrics.snapshot import ModelSnapshot
 
 _NANOSECONDS = 1e9
-_NOTHING: Mapping[str, int] = {"count": 0, "ns": 0}
 
 
 def inference_statistics(figures: ModelSnapshot) -> dict[str, Any]:
@@ -28,8 +26,8 @@ def inference_statistics(figures: ModelSnapshot) -> dict[str, Any]:
             "compute_input": _duration(answered, 0.0),
             "compute_infer": _duration(answered, compute),
             "compute_output": _duration(answered, figures.answer_seconds),
-            "cache_hit": _NOTHING,
-            "cache_miss": _NOTHING,
+            "cache_hit": _duration(figures.cache_hits, 0.0),
+            "cache_miss": _duration(figures.cache_misses, 0.0),
         },
         "batch_stats": [
             {

@@ -4,7 +4,8 @@ A request with an unsupported parameter is refused, and the error names the para
 ignores the parameter would look as if the server had obeyed it.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -13,8 +14,9 @@ from modelflow.graph.graph_port import GraphPort
 from modelflow.serve.metrics.snapshot import ModelSnapshot
 from modelflow.serve.metrics.statistics import inference_statistics
 from modelflow.serve.repository.models import Models
-from modelflow.serve.requests.model import Inference, Model, Terms
+from modelflow.serve.requests.model import Inference, Model, SequenceStep, Terms
 from modelflow.serve.requests.rows import as_tensor, describe_tensor
+from modelflow.serve.requests.state.shared_memory import PARAMETERS, REGION, SharedRegions
 from modelflow.serve.requests.time_limits import earlier
 from modelflow.wire.json_to_array import json_type
 from modelflow.wire.open_inference.documents import ModelInfo, TensorInfo
@@ -26,6 +28,7 @@ from modelflow.wire.open_inference.infer import (
     classify,
 )
 from modelflow.wire.problem import Code, Problem, refuse, shorten, unknown_model
+from modelflow.wire.raw_tensor import to_raw
 from modelflow.wire.tensor import datatype_of
 from modelflow.wire.tf_serving.documents import State, VersionStatus
 
@@ -77,101 +80,129 @@ def _port(port: GraphPort, is_batched: bool) -> dict[str, Any]:
     return {"name": port.name, "data_type": _TYPES.get(name, f"TYPE_{name}"), "dims": dims}
 
 
-_SEQUENCE = "sequences are not supported, each request is answered on its own"
-
 # Supported parameters; the readers apply them. In a stream each reply has the final flag anyway, so
 # triton_enable_empty_final_response needs no code.
 _DONE_OF_REQUEST = frozenset(
-    {"timeout", "binary_data_output", "triton_enable_empty_final_response"}
-)
-_DONE_OF_INPUT = frozenset({"binary_data_size"})
-_DONE_OF_OUTPUT = frozenset({"binary_data", "classification"})
-
-# Unsupported parameters: name -> the harmless values, and the reason why others are refused.
-_NOT_DONE: Mapping[str, tuple[tuple[Any, ...], str]] = MappingProxyType(
     {
-        "priority": ((0,), "requests are answered in the order of arrival"),
-        "sequence_id": ((0, ""), _SEQUENCE),
-        "sequence_start": ((False,), _SEQUENCE),
-        "sequence_end": ((False,), _SEQUENCE),
+        "timeout",
+        "priority",
+        "sequence_id",
+        "sequence_start",
+        "sequence_end",
+        "binary_data_output",
+        "triton_enable_empty_final_response",
     }
 )
+_DONE_OF_INPUT = frozenset({"binary_data_size", *PARAMETERS})
+_DONE_OF_OUTPUT = frozenset({"binary_data", "classification", *PARAMETERS})
+_FIRST = 1  # the value of ``priority`` for the first class
+_PRIORITIES = (0, _FIRST, 2)  # 0: the default class, which is the second
+_LONGEST_ID = 128  # characters of a sequence's id, as in Triton
 
 
-def check_parameters(request: InferRequest) -> None:
-    """Checks that all parameters of a request, its inputs and its outputs are supported.
+def _check_each(
+    parameters: Parameters, done: Collection[str], where: str, own: Collection[str] = ()
+) -> None:
+    """Refuses parameters that are neither ``done`` by the server nor the model's ``own``."""
+    for name, value in parameters.items():
+        if name in own and not isinstance(value, bool | int | float | str):
+            refuse(
+                f"{where}: parameter {shorten(name)} is {json_type(value)}; expected a text, a "
+                "number, or a boolean"
+            )
+        if name not in done and name not in own:
+            known = ", ".join(sorted({*done, *own}))
+            refuse(
+                f"{where}: parameter {shorten(name)} is not supported; expected {known}, or none; "
+                "leave it out"
+            )
+
+
+def check_extras(extras: Parameters, model: Model) -> None:
+    """Checks the keys of a ``generate`` request that are no inputs of the model.
 
     Raises:
         Problem: A parameter is not supported. The error names the parameter.
     """
-    if request.parameters:
-        _check_each(request.parameters, _DONE_OF_REQUEST, "request")
-    for name, tensor in request.inputs.items():
-        if tensor.parameters:
-            _check_each(tensor.parameters, _DONE_OF_INPUT, f"input {shorten(name)}")
-    for name, output in request.outputs.items():
-        if output.parameters:
-            _check_each(output.parameters, _DONE_OF_OUTPUT, f"output {shorten(name)}")
+    _check_each(extras, _DONE_OF_REQUEST | {"id"}, "request", model.parameters)
 
 
-def check_extras(extras: Parameters) -> None:
-    """Checks the keys of a ``generate`` request that are no inputs of the model.
+def extend_terms(terms: Terms, given: Parameters, model: Model) -> Terms:
+    """Returns the terms of a request with its checked parameters applied.
 
-    As in Triton, these keys are parameters of the model itself, such as ``temperature``. Their
-    values are texts, numbers or booleans. Unsupported parameters of the protocol are refused.
+    Args:
+        terms: The terms from the headers.
+        given: The parameters of the request.
+        model: The model of the request.
 
     Raises:
-        Problem: A parameter is refused, or is no text, number or boolean. The error names it.
+        Problem: A value is wrong, or the model takes no sequences.
     """
-    for name, value in extras.items():
-        if name in _NOT_DONE:
-            _check_default(name, value, "request")
-        elif name.startswith("triton_"):
-            refuse(f"request: parameter {shorten(name)} is not supported; leave it out")
-        elif not isinstance(value, bool | int | float | str):
-            refuse(
-                f"request: {shorten(name)} is no input; as a parameter, got {json_type(value)}; "
-                "expected a text, a number, or a boolean"
-            )
-
-
-def _check_each(parameters: Parameters, done: frozenset[str], where: str) -> None:
-    for name, value in parameters.items():
-        if name in done:
-            continue
-        if name in _NOT_DONE:
-            _check_default(name, value, where)
-            continue
-        known = ", ".join(sorted(done))
-        refuse(
-            f"{where}: parameter {shorten(name)} is not supported; expected {known}, or none; "
-            "leave it out"
-        )
-
-
-def _check_default(name: str, value: Any, where: str) -> None:
-    defaults, reason = _NOT_DONE[name]
-    if isinstance(value, bool | int | str) and value in defaults:
-        return
-    refuse(
-        f"{where}: parameter {name!r}: got {shorten(value)}; {reason}; "
-        f"expected {' or '.join(map(repr, defaults))}; leave it out"
+    own = {name: given[name] for name in model.parameters if name in given}
+    sequence = _read_sequence(given, model)
+    is_first = terms.is_first or _is_first(given)
+    if sequence is not None and is_first:
+        refuse("request: a sequence with priority 1; expected one of the two")
+    return terms._replace(
+        deadline=earlier(terms.deadline, _timeout(given)),
+        is_first=is_first,
+        sequence=sequence,
+        parameters=own or None,
     )
 
 
-SERVER = (
-    "modelflow",
-    modelflow.__version__,
-    (
-        "binary_tensor_data",
-        "classification",
-        "parameters",
-        "model_configuration",
-        "model_repository",
-        "statistics",
-    ),
+def _is_first(given: Parameters) -> bool:
+    priority = given.get("priority", 0)
+    if type(priority) is not int or priority not in _PRIORITIES:
+        refuse(
+            f"request: parameter 'priority': got {shorten(priority)}; expected 1 for the first "
+            "class, or 0 or 2 for the second"
+        )
+    return priority == _FIRST
+
+
+def _read_sequence(given: Parameters, model: Model) -> SequenceStep | None:
+    name = given.get("sequence_id", 0)
+    flags = [given.get(f"sequence_{flag}", False) for flag in ("start", "end")]
+    if type(name) in (int, str) and not name and flags == [False, False]:
+        return None
+    for flag, value in zip(("start", "end"), flags, strict=True):
+        if type(value) is not bool:
+            refuse(
+                f"request: parameter 'sequence_{flag}': got {shorten(value)}; expected true or "
+                "false"
+            )
+    is_id = (type(name) is int and name > 0) or (type(name) is str and 0 < len(name) <= _LONGEST_ID)
+    if not is_id:
+        refuse(
+            f"request: parameter 'sequence_id': got {shorten(name)}; expected a number above 0, or "
+            f"a text of at most {_LONGEST_ID} characters, with sequence_start or sequence_end"
+        )
+    if model.sequence_refusal:
+        refuse(
+            f"request: parameter 'sequence_id': model {model.name!r} takes no sequences: "
+            f"{model.sequence_refusal}"
+        )
+    return SequenceStep(name, *flags)
+
+
+_EXTENSIONS = (
+    "binary_tensor_data",
+    "classification",
+    "parameters",
+    "sequence",
+    "schedule_policy",
+    "model_configuration",
+    "model_repository",
+    "statistics",
 )
-"""The server's metadata: its name, its version and its protocol extensions."""
+
+
+def describe_server(models: Models) -> tuple[str, str, Sequence[str]]:
+    """Returns the server's metadata: its name, its version and its protocol extensions."""
+    shared = ("system_shared_memory",) if models.regions.is_allowed else ()
+    return "modelflow", modelflow.__version__, (*_EXTENSIONS, *shared)
+
 
 # The protocol's names for the states of a version.
 _STATES: Mapping[State, str] = MappingProxyType(
@@ -288,17 +319,20 @@ def infer(
     check_request(request, model)
     arrays = {name: tensor.array for name, tensor in request.inputs.items()}
     if request.parameters:
-        terms = terms._replace(deadline=earlier(terms.deadline, _timeout(request)))
+        terms = extend_terms(terms, request.parameters, model)
     return model.infer(arrays, done, terms)
 
 
-def answer_of(model: Model, values: Mapping[str, Any], request: InferRequest) -> InferAnswer:
+def answer_of(
+    model: Model, values: Mapping[str, Any], request: InferRequest, regions: SharedRegions
+) -> InferAnswer:
     """Returns the reply to a request: the requested outputs, as arrays or as classes.
 
     Args:
         model: The model.
         values: The value of each output.
         request: The request.
+        regions: The shared memory for outputs that name a region.
 
     Raises:
         Problem: The request asks for classes, and an output is no tensor of scores.
@@ -306,11 +340,13 @@ def answer_of(model: Model, values: Mapping[str, Any], request: InferRequest) ->
     tensors = []
     for name, value in values.items():
         if not request.outputs or name in request.outputs:
-            tensors.append(tensor_of(model.outputs[name], value, request))
+            tensors.append(tensor_of(model.outputs[name], value, request, regions))
     return InferAnswer(model.name, str(model.version), tuple(tensors), request.id)
 
 
-def tensor_of(port: GraphPort, value: Any, request: InferRequest) -> InferTensor:
+def tensor_of(
+    port: GraphPort, value: Any, request: InferRequest, regions: SharedRegions
+) -> InferTensor:
     """Returns the tensor of an output, as an array or as classes.
 
     Raises:
@@ -320,7 +356,23 @@ def tensor_of(port: GraphPort, value: Any, request: InferRequest) -> InferTensor
     asked = request.outputs.get(port.name)
     if asked is not None and asked.classes:
         array = classify(array, asked.classes, port.labels, f"output {port.name!r}")
-    return InferTensor(port.name, datatype_of(array.dtype), array)
+    tensor = InferTensor(port.name, datatype_of(array.dtype), array)
+    if asked is not None and REGION in asked.parameters:
+        where = f"output {port.name!r}"
+        data = to_raw(array, tensor.datatype, where)
+        return replace(tensor, parameters=regions.write(asked.parameters, data, where))
+    return tensor
+
+
+def _check_parameters(request: InferRequest, model: Model) -> None:
+    if request.parameters:
+        _check_each(request.parameters, _DONE_OF_REQUEST, "request", model.parameters)
+    for name, tensor in request.inputs.items():
+        if tensor.parameters:
+            _check_each(tensor.parameters, _DONE_OF_INPUT, f"input {shorten(name)}")
+    for name, output in request.outputs.items():
+        if output.parameters:
+            _check_each(output.parameters, _DONE_OF_OUTPUT, f"output {shorten(name)}")
 
 
 def check_request(request: InferRequest, model: Model) -> None:
@@ -330,7 +382,7 @@ def check_request(request: InferRequest, model: Model) -> None:
         Problem: An input has another type, the model has no such output, or a parameter is not
             supported.
     """
-    check_parameters(request)
+    _check_parameters(request, model)
     for name, tensor in request.inputs.items():
         wanted = model.types.get(name)
         if wanted is not None and tensor.datatype != datatype_of(wanted):
@@ -352,9 +404,9 @@ def _check_outputs(request: InferRequest, model: Model) -> None:
             )
 
 
-def _timeout(request: InferRequest) -> float | None:
+def _timeout(given: Parameters) -> float | None:
     """Returns the parameter ``timeout`` in seconds, or None if the request has no timeout."""
-    timeout = request.parameters.get("timeout")
+    timeout = given.get("timeout")
     if timeout is None or timeout == 0:
         return None
     if type(timeout) is not int or timeout < 0:

@@ -64,6 +64,7 @@ def load_version(
                 logger.warning(text, name, version.number, one.name, error)
             else:
                 other.figures, other.admission = model.figures, model.admission
+                other.cache = model.cache
         if version.records is not None and version.records.is_file():
             warm_up(model, version.records)
         loader.check_wanted()  # the load may have been given up during warm-up

@@ -7,6 +7,7 @@ from typing import Any
 from modelflow.errors import did_you_mean
 from modelflow.serve.repository.states import ON_THE_WAY
 from modelflow.serve.requests.model import Model
+from modelflow.serve.requests.state.shared_memory import SharedRegions
 from modelflow.serve.traffic.shadows import Shadows
 from modelflow.serve.traffic.split import Label, Split
 from modelflow.wire.problem import Code, Problem, refuse
@@ -59,13 +60,22 @@ class _Entry:
 class Models:
     """The table of served models. For the server's thread, once the server runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_memory_shared: bool = False) -> None:
+        """Creates an empty table.
+
+        Args:
+            is_memory_shared: Clients may register shared memory for tensors.
+        """
+        self.regions = SharedRegions(is_allowed=is_memory_shared)
+        """The shared memory that requests may name."""
         self._entries: dict[str, _Entry] = {}
         self.shadows = Shadows()
         self.on_change: Callable[[], object] | None = None
         """Called after each change of the table."""
         self.call_when_seen: Callable[[Callable[[], object]], object] = _at_once
         """Calls a function when all readers, also in other processes, have seen all changes."""
+        self.on_add: Callable[[Any], object] | None = None
+        """Called with each signature of a model of this process before requests reach it."""
 
     def __iter__(self) -> Iterator[Model]:
         """Yields the models that are available now. From any thread."""
@@ -138,6 +148,9 @@ class Models:
 
     def add(self, model: Model) -> None:
         """Adds a model, or replaces the model of the same name and version."""
+        if self.on_add is not None:
+            for one in model.all_signatures():
+                self.on_add(one)
         self.expect(model.name)
         entry = self._entries[model.name]
         entry.models[model.version] = model

@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from modelflow.errors import ConfigError, FlowFailed, did_you_mean
 from modelflow.flow import Flow
@@ -61,7 +62,7 @@ class Repository:
         """
         config = as_serve_config(sources)
         config.check()
-        self.models = Models()
+        self.models = Models(is_memory_shared=options.is_memory_shared)
         self.is_open = options.is_repository_open
         self._may_be_empty = may_be_empty or bool(options.poll) or self.is_open
         self._poller = RepositoryPoller(config, loader, options.poll)
@@ -220,6 +221,11 @@ class Repository:
         self._unloaded.add(name)
         self._tunings.pop(name, None)
         self._managers[name].want_nothing()
+        told(None)
+
+    def share(self, change: Mapping[str, Any], told: Told) -> None:
+        """Registers or removes shared memory; see `SharedRegions.change`."""
+        self.models.regions.change(change)
         told(None)
 
     def configure(self, config: bytes, told: Told) -> None:

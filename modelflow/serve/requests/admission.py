@@ -95,7 +95,11 @@ class OverloadedError(Problem):
 
 
 class Admission:
-    """The admission control of a model: counts requests, and estimates waits (`WaitEstimator`)."""
+    """The admission control of a model: counts requests, and estimates waits (`WaitEstimator`).
+
+    Requests of the first class overtake all others. So they have a limit of their own, and wait
+    only for each other.
+    """
 
     def __init__(
         self,
@@ -122,6 +126,8 @@ class Admission:
         self._highest = 0  # the largest number under way since then
         self.under_way = 0
         """The number of requests without an answer."""
+        self.first = 0
+        """The number of these requests that are of the first class."""
         self.doing: VersionActivity | None = None
         """The record of whether the version is working on requests. None if there is no record."""
         self.refused: Counter[str] = Counter()
@@ -132,29 +138,33 @@ class Admission:
         """The expected seconds until a new request is answered, or None before the first answer."""
         return self._wait_estimator.wait(self.under_way + 1)
 
-    def takes(self, deadline: float | None) -> bool:
+    def takes(self, deadline: float | None, *, is_first: bool = False) -> bool:
         """Tells whether `admit` would take a request."""
-        return self.under_way < self.most and (deadline is None or self._late(deadline) is None)
+        alike = self.first if is_first else self.under_way - self.first
+        return alike < self.most and (deadline is None or self._late(deadline, alike) is None)
 
-    def _late(self, deadline: float) -> float | None:
+    def _late(self, deadline: float, alike: int) -> float | None:
         """Returns the expected wait of a request that would miss its deadline, else None.
 
-        Returns None also if no request is under way. The next request then updates the estimate.
+        Returns None also if no request of its class is under way. The next request then updates the
+        estimate.
         """
-        wait = self.expected_wait if self.under_way else None
+        wait = self._wait_estimator.wait(alike + 1) if alike else None
         return wait if wait is not None and wait > deadline else None
 
-    def admit(self, deadline: float | None) -> None:
+    def admit(self, deadline: float | None, *, is_first: bool = False) -> None:
         """Admits or refuses a request.
 
         Args:
             deadline: Seconds for which the client waits. None if the client sets no limit.
+            is_first: The request is of the first class.
 
         Raises:
             OverloadedError: the request is refused.
         """
         if deadline is not None or self.under_way >= self.most:  # else `expect` cannot refuse
-            self.expect(deadline)
+            self.expect(deadline, is_first=is_first)
+        self.first += is_first
         if not self.under_way:
             self._since, self._highest = self._now(), 0
             if self.doing is not None:
@@ -163,20 +173,22 @@ class Admission:
         if self.under_way > self._highest:
             self._highest = self.under_way
 
-    def expect(self, deadline: float | None) -> None:
+    def expect(self, deadline: float | None, *, is_first: bool = False) -> None:
         """Refuses a request that `admit` would refuse, and admits none.
 
         Args:
             deadline: Seconds for which the client waits. None if the client sets no limit.
+            is_first: The request is of the first class.
 
         Raises:
             OverloadedError: `admit` would refuse the request.
         """
-        if not self.takes(deadline):
+        if not self.takes(deadline, is_first=is_first):
             self._make_room()
-        if self.under_way >= self.most:
+        alike = self.first if is_first else self.under_way - self.first
+        if alike >= self.most:
             raise self._full()
-        if deadline is not None and (wait := self._late(deadline)) is not None:
+        if deadline is not None and (wait := self._late(deadline, alike)) is not None:
             raise self._refusal(
                 f"model {self._name!r} would answer in about {wait:.3g} s, and the client waits "
                 f"{deadline:.3g} s; try again",
@@ -192,9 +204,10 @@ class Admission:
         seconds = 1.0 if wait is None else wait / self.most
         return self._refusal(text, "full", seconds)
 
-    def on_done(self, count: int = 1) -> None:
+    def on_done(self, count: int = 1, *, is_first: bool = False) -> None:
         """Notes that requests are over, answered or not, which makes room for others."""
         self.under_way -= count
+        self.first -= is_first
         if not self.under_way and self.doing is not None:
             self.doing.rest()
 

@@ -11,6 +11,7 @@ from modelflow.buffer import Buffer
 from modelflow.errors import EndOfStream, ModelflowError
 from modelflow.http.request import RequestObserver
 from modelflow.runtime.clock import SYSTEM_CLOCK
+from modelflow.serve.requests.model import NO_TERMS, Inference, Terms
 from modelflow.serve.requests.rows import check_buffers, values_of
 from modelflow.serve.requests.status import problem_of
 from modelflow.stream_io.request import Request
@@ -23,14 +24,15 @@ if TYPE_CHECKING:
 class InferCall:
     """A request to a served model. For the server's thread, except where noted."""
 
+    cache_key: bytes | None = None
+    """The key under which the answer is stored in the model's cache. None for no storing."""
+
     def __init__(
         self,
         model: "ServedModel",
         items: Mapping[str, Sequence[Any]],
-        deadline: float | None,
-        done: Callable[["InferCall"], None],
-        *,
-        is_stream: bool = False,
+        done: Callable[[Inference], None],
+        terms: Terms = NO_TERMS,
         context: Mapping[str, Any] | None = None,
     ) -> None:
         """Creates a request. `ServedModel.send` sends the request.
@@ -38,11 +40,9 @@ class InferCall:
         Args:
             model: The model of the request.
             items: The items of each input.
-            deadline: Seconds from now until the client stops waiting. None if the client sets no
-                limit.
             done: Called on the server's thread, once, when `outputs` can return the answer. For a
                 stream, called each time `part` has a buffer.
-            is_stream: The caller takes the buffers one by one with `part`.
+            terms: The parameters of the request.
             context: First content of the dict that the session's units share.
         """
         self.model = model
@@ -55,13 +55,14 @@ class InferCall:
         """The time at which the request arrived."""
         self.left_at = self.began
         """The time at which the answer left the flow."""
-        on_result = self._came if is_stream else None
-        self.request = Request(
+        on_result = self._came if terms.is_stream else None
+        self.request: Request = Request(
             items,
             self._over,
-            deadline=deadline,
+            deadline=terms.deadline,
             context=context,
             on_result=on_result,
+            is_first=terms.is_first,
         )
         """The request that is submitted to the flow."""
         self.rows = self.request.size
@@ -105,7 +106,7 @@ class InferCall:
         """Ends a request with an error before the flow has taken the request."""
         self._problem = problem
         self.model.time_limit.forget(self)
-        self.model.on_end()
+        self.model.on_end(is_first=self.request.is_first)
         self.done(self)
 
     def _over(self, _: Request) -> None:
@@ -119,7 +120,7 @@ class InferCall:
             limit.forget(self)
         else:
             limit.until.pop(self, None)  # `TimeLimit.forget` inlined, for the common case
-        self.model.admission.on_done()
+        self.model.admission.on_done(is_first=self.request.is_first)
         self.done(self)
 
     def _came(self, _: Request) -> None:
@@ -182,6 +183,8 @@ class InferCall:
             raise
         now = SYSTEM_CLOCK.now()
         figures.on_answers(self.rows, (now - self.began,), now - self.left_at)
+        if self.cache_key is not None and self.model.cache is not None:
+            self.model.cache.store(self.cache_key, found)
         if self.trace_id:
             figures.on_traces(((self.trace_id, now - self.began),))
         return found

@@ -1,7 +1,7 @@
 """The interface of a model to the request readers, for models in this process or another."""
 
 import abc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
@@ -45,6 +45,20 @@ class Batching:
         return cls(stage.batch_size, sizes, stage.batch_timeout)
 
 
+class SequenceStep(NamedTuple):
+    """The place of a request in a sequence of requests that share the state of a model.
+
+    Attributes:
+        id: The client's name of the sequence: a positive integer or a text.
+        is_start: The request begins the sequence.
+        is_end: The request is the last of the sequence.
+    """
+
+    id: int | str
+    is_start: bool
+    is_end: bool
+
+
 class Terms(NamedTuple):
     """The parameters of a request besides its values.
 
@@ -52,11 +66,17 @@ class Terms(NamedTuple):
         deadline: Seconds from now until the client stops waiting. None if the client sets no limit.
         context: The observer of the request. The session gets the context that its `enter` returns.
         is_stream: The caller takes the answer part by part with `Inference.part`.
+        is_first: The request is of the first class, which overtakes all others.
+        sequence: The place of the request in a sequence. None if it belongs to none.
+        parameters: The values that units find in the session's context under ``parameters``.
     """
 
     deadline: float | None = None
     context: RequestObserver | None = None
     is_stream: bool = False
+    is_first: bool = False
+    sequence: SequenceStep | None = None
+    parameters: Mapping[str, Any] | None = None
 
 
 SHADOW = "shadow"
@@ -128,6 +148,8 @@ class Model(abc.ABC):
         tuning: The settings of a client that differ from the model's files.
         pending: The short requests that are not decoded yet. None if requests are decoded one by
             one.
+        parameters: The request parameters that the model's units read.
+        sequence_refusal: The reason why the model takes no sequences of requests. Empty if it does.
     """
 
     def __init__(
@@ -153,6 +175,8 @@ class Model(abc.ABC):
         self.others: Mapping[str, Any] = {}
         self.pending: PendingRequests | None = None
         self.tuning: Tuning = UNTUNED
+        self.parameters: Collection[str] = ()
+        self.sequence_refusal = ""
 
     @property
     @abc.abstractmethod
@@ -181,8 +205,12 @@ class Model(abc.ABC):
         """Counts a copy for a shadow version that was refused, in the process of the model."""
 
     @abc.abstractmethod
-    def expect(self, deadline: float | None) -> None:
+    def expect(self, deadline: float | None, *, is_first: bool = False) -> None:
         """Refuses a request that `send` would refuse, before the request is decoded.
+
+        Args:
+            deadline: Seconds for which the client waits. None if the client sets no limit.
+            is_first: The request is or may be of the first class.
 
         Raises:
             Problem: the model has no room for the request.

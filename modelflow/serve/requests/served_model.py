@@ -15,9 +15,19 @@ from modelflow.serve.metrics.model_counts import ModelCounts
 from modelflow.serve.options import ServeOptions
 from modelflow.serve.requests.admission import Admission
 from modelflow.serve.requests.infer_request import InferCall
-from modelflow.serve.requests.model import NO_TERMS, SHADOW, Batching, Model, Terms
+from modelflow.serve.requests.model import (
+    NO_TERMS,
+    SHADOW,
+    Batching,
+    Inference,
+    Model,
+    SequenceStep,
+    Terms,
+)
 from modelflow.serve.requests.pending import PendingRequests, is_of_numbers
 from modelflow.serve.requests.rows import hide_triggers, is_whole, items_of
+from modelflow.serve.requests.state.response_cache import CachedCall, ResponseCache, hash_inputs
+from modelflow.serve.requests.state.sequences import SequenceCall, Sequences, explain_refusal
 from modelflow.serve.requests.status import problem_of
 from modelflow.serve.requests.submit_queue import SubmitQueue
 from modelflow.wire.problem import Code
@@ -39,6 +49,9 @@ class ServedModel(Model):
         shadows: The counts of finished copies, for which the version is a shadow.
         flow: The flow that answers the requests.
         submit_queue: The queue of requests for the flow.
+        sequences: The open sequences of requests.
+        cache: The stored answers. None without a cache.
+        find_owner: Returns the model of the process that has a sequence, or None for this process.
     """
 
     def __init__(
@@ -55,13 +68,19 @@ class ServedModel(Model):
         """
         signature, self.triggers = hide_triggers(signature_of(flow.graph, flow.scheduler))
         super().__init__(name, version, signature, options)
+        self.parameters = flow.graph.config.serve.parameters
+        self.sequence_refusal = explain_refusal(flow)
+        self.sequences = Sequences(self)
+        self.find_owner: Callable[[Model, int | str], Model | None] = _own
         self.loop_queue = loop_queue
         self.flow = flow
         self.admission = Admission(name, options.max_requests, make_room=self._catch_up)
         self.figures = ModelCounts()
         self.shadows = ModelCounts()
         self.on_closed: Callable[[], object] | None = None
-        if flow.scheduler.is_row_by_row and is_of_numbers(signature):
+        size = options.cache_of(name) or flow.graph.config.serve.cache
+        self.cache = ResponseCache(size) if size else None
+        if self.cache is None and flow.scheduler.is_row_by_row and is_of_numbers(signature):
             self.pending = PendingRequests(self)
         self.submit_queue = SubmitQueue(flow.scheduler, loop_queue, self.pending, self._on_close)
         self._on_idle: Callable[[], object] | None = None
@@ -73,11 +92,15 @@ class ServedModel(Model):
     def infer(
         self,
         arrays: Mapping[str, npt.NDArray[Any]],
-        done: Callable[[InferCall], None],
+        done: Callable[[Inference], None],
         terms: Terms = NO_TERMS,
-    ) -> InferCall:
+    ) -> Inference:
         """Sends a request with an array for each input; see `Model.infer`."""
         options = self.options
+        if terms.sequence is not None:
+            owner = self.find_owner(self, terms.sequence.id)
+            if owner is not None:
+                return owner.infer(arrays, done, terms)
         for name, array in arrays.items():
             if array.size > options.max_tensor_elements:
                 options.check_elements(array.size, f"input {name!r}")
@@ -86,7 +109,8 @@ class ServedModel(Model):
         items = items_of(self.signature, arrays)
         call = self.send(items, done, terms)
         ports = self.signature.inputs
-        call.is_without_axis = bool(ports) and all(is_whole(p, arrays[p.name]) for p in ports)
+        if isinstance(call, InferCall):
+            call.is_without_axis = bool(ports) and all(is_whole(p, arrays[p.name]) for p in ports)
         return call
 
     def _is_batched(self, name: str) -> bool:
@@ -95,22 +119,34 @@ class ServedModel(Model):
     def send(
         self,
         items: Mapping[str, Sequence[Any]],
-        done: Callable[[InferCall], None],
+        done: Callable[[Inference], None],
         terms: Terms = NO_TERMS,
-    ) -> InferCall:
+    ) -> Inference:
         """Sends a request with the items of each input; see `Model.infer`.
 
         Raises:
             OverloadedError: the model has no room for the request.
         """
-        deadline, request_context, is_stream = terms
+        deadline, request_context, _, is_first, sequence, parameters = terms
         context = (
             None if request_context is None else request_context.enter(self.name, self.version)
         )
+        if parameters:
+            context = {**(context or {}), "parameters": parameters}
         # The call is made before `admit` counts it. Its deadline is therefore known by then.
         given = items or self.triggers
-        call = InferCall(self, given, deadline, done, is_stream=is_stream, context=context)
-        self.admission.admit(deadline)
+        if sequence is not None:
+            return self._send_step(sequence, given, done, terms, context or {})
+        key = None
+        if self.cache is not None and not terms.is_stream:
+            key = hash_inputs(self.signature_name, given, parameters)
+            found = self.cache.find(key)
+            self.figures.on_lookup(is_hit=found is not None)
+            if found is not None:
+                return CachedCall(self, given, done, found)
+        call = InferCall(self, given, done, terms, context)
+        call.cache_key = key
+        self.admission.admit(deadline, is_first=is_first)
         if request_context is not None:
             call.watch(request_context)
             if context is not None and SHADOW in context:
@@ -129,15 +165,34 @@ class ServedModel(Model):
         """Counts a copy for a shadow version that was refused."""
         self.shadows.on_failure(problem_of(error).code)
 
-    def on_done(self, code: Code | None = None) -> None:
+    def _send_step(
+        self,
+        step: SequenceStep,
+        items: Mapping[str, Sequence[Any]],
+        done: Callable[[Inference], None],
+        terms: Terms,
+        context: Mapping[str, Any],
+    ) -> Inference:
+        owner = self.find_owner(self, step.id)
+        if owner is not None:
+            return owner.send(items, done, terms)
+        self.sequences.check(step)
+        call = SequenceCall(self, items, done)
+        self.admission.admit(terms.deadline)
+        self.time_limit.add(call, terms.deadline)
+        self.sequences.add(call, step, context)
+        return call
+
+    def on_done(self, code: Code | None = None, *, is_first: bool = False) -> None:
         """Notes the end of a request that was never submitted.
 
         Args:
             code: The reason. None if the request goes on as another request.
+            is_first: The request is of the first class.
         """
         if code is not None:
             self.figures.on_failure(code)
-        self.admission.on_done()
+        self.admission.on_done(is_first=is_first)
         self._tell_when_idle()
 
     @property
@@ -145,17 +200,18 @@ class ServedModel(Model):
         """The batching parameters of the flow."""
         return Batching.of(self.flow)
 
-    def expect(self, deadline: float | None) -> None:
+    def expect(self, deadline: float | None, *, is_first: bool = False) -> None:
         """Refuses a request that `send` would refuse, before the slower decoding of the request.
 
         Args:
             deadline: Seconds for which the client waits, from the request's headers. None if they
                 set no limit.
+            is_first: The request is or may be of the first class.
 
         Raises:
             OverloadedError: the model has no room for the request.
         """
-        self.admission.expect(deadline)
+        self.admission.expect(deadline, is_first=is_first)
 
     def _catch_up(self) -> None:
         """Submits queued requests and ends finished requests before a request is refused.
@@ -173,7 +229,7 @@ class ServedModel(Model):
         """Cancels a request whose caller has gone, and drops its queued items."""
         if self.withdraw(call):
             self.time_limit.forget(call)
-            self.on_done(Code.CANCELLED)
+            self.on_done(Code.CANCELLED, is_first=call.request.is_first)
         else:
             call.request.cancel()
 
@@ -208,9 +264,9 @@ class ServedModel(Model):
         self._count()
         self._tell_when_idle()
 
-    def on_end(self) -> None:
+    def on_end(self, *, is_first: bool = False) -> None:
         """Notes the end of a request. The rate of answers is measured once a turn of the loop."""
-        self.on_done()
+        self.on_done(is_first=is_first)
         if not self._is_counted_soon:
             self._is_counted_soon = True
             asyncio.get_running_loop().call_soon(self._count)
@@ -229,6 +285,7 @@ class ServedModel(Model):
         The caller makes sure that no further request arrives.
         """
         self._on_idle = on_idle
+        self.sequences.close()
         for other in self.others.values():
             other.retire(self._tell_when_idle)
         self._tell_when_idle()
@@ -244,3 +301,7 @@ class ServedModel(Model):
         if self._on_idle is not None and not is_busy:
             on_idle, self._on_idle = self._on_idle, None
             on_idle()
+
+
+def _own(_model: Model, _sequence: int | str) -> None:
+    """Returns None, because this process has all sequences."""

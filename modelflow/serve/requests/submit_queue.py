@@ -3,8 +3,8 @@
 All requests of one turn of the event loop are submitted together (`submit`). Requests without
 room wait in the queue, in order, until the flow reports room. Short requests wait undecoded. They
 share one entry of the queue, at the position of the first, and are decoded together when the entry
-is next. Answers return over the server's loop queue, with one wake-up for all requests that a
-batch has finished.
+is next. Requests of the first class do not wait for others. Answers return over the server's loop
+queue, with one wake-up for all requests that a batch has finished.
 """
 
 import asyncio
@@ -44,35 +44,46 @@ class SubmitQueue:
         self._pending = pending
         self._on_closed = on_closed
         self._waiting: deque[InferCall | RequestBatch | PendingRequests] = deque()
+        self._first: list[InferCall] = []  # the requests of the first class
+        self._is_first_awaited = False  # they wait until the flow reports room
         self._is_due = False  # `_enter` runs after this turn of the loop
         self.is_blocked = False
         """The queue waits until the flow reports room."""
 
     def add(self, request: InferCall | PendingRequests) -> None:
         """Appends a request or pending requests, to be submitted after this turn of the loop."""
-        self._waiting.append(request)
-        if not (self._is_due or self.is_blocked):
+        is_first = False
+        if isinstance(request, InferCall) and request.request.is_first:
+            is_first = True
+            self._first.append(request)
+        else:
+            self._waiting.append(request)
+        if not self._is_due and (is_first or not self.is_blocked):
             self._is_due = True
             asyncio.get_running_loop().call_soon(self._enter)
 
     def hurry(self) -> None:
         """Submits the queued requests now."""
-        if self._waiting and not self.is_blocked:
+        if self._first or (self._waiting and not self.is_blocked):
             self._enter()
 
     def forget(self, call: InferCall) -> bool:
         """Removes a call whose caller has gone. Returns False if the call is in the flow."""
-        if call.request.is_submitted or call not in self._waiting:
+        waiting = self._first if call.request.is_first else self._waiting
+        if call.request.is_submitted or call not in waiting:
             return False
-        self._waiting.remove(call)
+        waiting.remove(call)
         return True
 
     def _enter(self) -> None:
         # `_is_due` is True: the loop below takes requests that are added meanwhile.
-        self._is_due, self.is_blocked = True, False
+        self._is_due = True
         waiting = self._waiting
         try:
-            while waiting and not self.is_blocked:
+            if self._first:
+                self._enter_first()
+            # A request of the first class that is left waits for ``max_in_flight``, before others.
+            while waiting and not (self.is_blocked or self._first):
                 first = waiting[0]
                 if isinstance(first, PendingRequests):
                     del waiting[0]
@@ -91,6 +102,14 @@ class SubmitQueue:
             self._is_due = False
         if self.is_blocked and self._pending is not None:
             self._pending.wait()
+
+    def _enter_first(self) -> None:
+        """Submits the calls of the first class, which only ``max_in_flight`` can hold back."""
+        requests = [call.request for call in self._first]
+        on_room = None if self._is_first_awaited else self._on_first_room
+        rest = submit(self._scheduler, requests, on_room)
+        del self._first[: len(requests) - len(rest)]
+        self._is_first_awaited = bool(rest)
 
     def _enter_calls(self) -> None:
         """Submits the calls before the next request batch that fit into the flow, and another call.
@@ -115,7 +134,8 @@ class SubmitQueue:
     def _give_up(self) -> None:
         """Refuses all waiting requests, because the flow has ended."""
         problem = Problem("the model has ended; try again", Code.UNAVAILABLE)
-        waiting, self._waiting = self._waiting, deque()
+        waiting = [*self._first, *self._waiting]
+        self._first, self._waiting = [], deque()
         for one in waiting:
             if not isinstance(one, InferCall):
                 one.refuse(problem)
@@ -127,5 +147,19 @@ class SubmitQueue:
                 one.fail(problem)
         self._on_closed()
 
+    # Each class waits for its own call. A refused `RequestBatch` wakes the others that wait for
+    # room, so a queue that tried again for another's call would never rest.
+
     def _on_room(self) -> None:
-        self._loop_queue.post(self._enter)
+        self._loop_queue.post(self._go_on)
+
+    def _go_on(self) -> None:
+        self.is_blocked = False
+        self._enter()
+
+    def _on_first_room(self) -> None:
+        self._loop_queue.post(self._go_on_first)
+
+    def _go_on_first(self) -> None:
+        self._is_first_awaited = False
+        self._enter()

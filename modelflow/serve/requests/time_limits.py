@@ -19,6 +19,22 @@ DEADLINE = b"inference-timeout-ms"
 """The header with the time for which a client waits."""
 
 
+PRIORITY = b"inference-priority"
+"""The header with the class of a request: 1 for the first, 0 or 2 for the second."""
+
+
+def is_first(http_request: HttpRequest) -> bool:
+    """Tells whether the header ``Inference-Priority`` asks for the first class.
+
+    Raises:
+        Problem: the value is none of 0, 1 and 2.
+    """
+    value = http_request.head.named.get(PRIORITY, b"0")
+    if value not in (b"0", b"1", b"2"):
+        refuse(f"header Inference-Priority: got {value.decode('latin-1')!r}; expected 0, 1 or 2")
+    return value == b"1"
+
+
 def seconds_of(http_request: HttpRequest) -> float | None:
     """Returns the header ``Inference-Timeout-Ms`` in seconds, or None without the header.
 

@@ -4,7 +4,7 @@ The body has one of three forms:
 
 - JSON such as ``{"image": {"b64": "..."}}``, with a value for each input. Keys that are no inputs,
   and the object ``parameters``, are parameters of the request, as in Triton.
-- A form with files, whose fields are the inputs.
+- A form with files, whose fields are the inputs. Fields that are no inputs are parameters.
 - Any other body is the value of the only input.
 
 The reply has a value for each output, for example ``{"label": "cat", "score": 0.9}``.
@@ -26,9 +26,9 @@ from modelflow.http.request import HttpRequest, StreamingReply
 from modelflow.serve.access.error_reply import compress_reply, refusal, settle, whole_body
 from modelflow.serve.access.router import Endpoint, endpoint
 from modelflow.serve.options import ServeOptions
-from modelflow.serve.protocols.open_inference import check_extras
+from modelflow.serve.protocols.open_inference import check_extras, extend_terms
 from modelflow.serve.repository.models import Models
-from modelflow.serve.requests.model import Inference, Model
+from modelflow.serve.requests.model import Inference, Model, Terms
 from modelflow.serve.requests.response_stream import ResponseStream
 from modelflow.serve.requests.rows import check_item
 from modelflow.serve.rest.row_reader import terms_of
@@ -42,8 +42,14 @@ _JSON = "application/json"
 _CURL = "application/x-www-form-urlencoded"  # curl's default content type
 
 
-def item_of(body: bytes, kind: str, model: Model, limits: JsonLimits) -> dict[str, list[Any]]:
-    """Returns the values for the inputs of a model, one buffer for each input.
+Values = tuple[dict[str, Any], dict[str, Any]]
+"""The value of each input, and the parameters of a request."""
+
+
+def item_of(
+    body: bytes, kind: str, model: Model, limits: JsonLimits
+) -> tuple[dict[str, list[Any]], Mapping[str, Any]]:
+    """Returns the values for the inputs of a model, one buffer for each input, and the parameters.
 
     Args:
         body: The whole body of a request.
@@ -56,30 +62,45 @@ def item_of(body: bytes, kind: str, model: Model, limits: JsonLimits) -> dict[st
     """
     name = kind.partition(";")[0].strip().lower()
     if name == FORM_DATA:
-        found = _of_form(fields_of(body, kind), model, limits)
+        found, parameters = _of_form(fields_of(body, kind), model, limits)
     elif name in ("", _JSON, _CURL):
-        found = _of_json(body, model, limits)
+        found, parameters = _of_json(body, model, limits)
     else:
-        found = _of_raw(body, kind, model)
+        found, parameters = _of_raw(body, kind, model), {}
     for key, value in found.items():
         if isinstance(value, np.ndarray):
             model.options.check_elements(value.size, f"input {key!r}")
-    return {key: [value] for key, value in found.items()}
+    if parameters:
+        check_extras(parameters, model)
+    return {key: [value] for key, value in found.items()}, parameters
 
 
-def _of_form(fields: dict[str, bytes], model: Model, limits: JsonLimits) -> dict[str, Any]:
-    """Reads a form, with files for inputs of bytes, and JSON for other inputs.
+def _of_form(fields: dict[str, bytes], model: Model, limits: JsonLimits) -> Values:
+    """Reads a form, with files for inputs of bytes, and JSON for other inputs and for parameters.
 
-    If the model has a single input and the form a single field, the field may have any name.
+    A parameter that is no JSON is a text. If the model has a single input and the form a single
+    field, the field may have any name.
     """
     ports = {port.name: port for port in model.signature.inputs}
     if len(ports) == len(fields) == 1:
         fields = dict(zip(ports, fields.values(), strict=True))
-    _check_names(fields, ports)
-    return {
-        name: value if _takes_bytes(ports[name]) else _item(ports[name], read_json(value, limits))
-        for name, value in fields.items()
+    if not ports.keys() <= fields.keys():
+        _check_names(fields, ports)
+    found = {
+        name: fields[name] if _takes_bytes(port) else _item(port, read_json(fields[name], limits))
+        for name, port in ports.items()
     }
+    extras = {name: value for name, value in fields.items() if name not in ports}
+    return found, _join_parameters(
+        {name: _json_or_text(value, limits) for name, value in extras.items()}
+    )
+
+
+def _json_or_text(value: bytes, limits: JsonLimits) -> Any:
+    try:
+        return read_json(value, limits)
+    except Problem:
+        return value.decode(errors="replace")
 
 
 def _check_names(given: Collection[str], ports: Collection[str]) -> None:
@@ -91,7 +112,7 @@ def _takes_bytes(port: GraphPort) -> bool:
     return port.tensor is None or port.tensor.dtype == object
 
 
-def _of_json(body: bytes, model: Model, limits: JsonLimits) -> dict[str, Any]:
+def _of_json(body: bytes, model: Model, limits: JsonLimits) -> Values:
     document = read_json(body, limits)
     if not isinstance(document, dict):
         refuse(f"request: expected a JSON object, {{{_names(model)}}}")
@@ -99,17 +120,17 @@ def _of_json(body: bytes, model: Model, limits: JsonLimits) -> dict[str, Any]:
     given = {name: value for name, value in document.items() if name in ports}
     if len(given) < len(ports):
         _check_names(document, ports)
-    if len(given) < len(document):
-        _check_parameters({name: document[name] for name in document if name not in ports})
-    return {name: _item(ports[name], value) for name, value in given.items()}
+    extras = {name: value for name, value in document.items() if name not in ports}
+    found = {name: _item(ports[name], value) for name, value in given.items()}
+    return found, _join_parameters(extras)
 
 
-def _check_parameters(extras: dict[str, Any]) -> None:
-    """Checks the keys that are no inputs: an id, and parameters, in the object or at top level."""
+def _join_parameters(extras: dict[str, Any]) -> dict[str, Any]:
+    """Returns the parameters: the keys that are no inputs, with those of the key `parameters`."""
     parameters = extras.pop("parameters", {})
     if not isinstance(parameters, dict):
         refuse(f"request: 'parameters' is {json_type(parameters)}; expected an object")
-    check_extras({**extras, **parameters})
+    return {**extras, **parameters}
 
 
 def _of_raw(body: bytes, kind: str, model: Model) -> dict[str, Any]:
@@ -171,14 +192,16 @@ class Generate:
 
     def _generate(self, http_request: HttpRequest, path: Mapping[str, str]) -> None:
         model = self._models.route(**path)
-        items = self._items(http_request, model)
+        items, terms = self._read(http_request, model)
         done = partial(_answer, http_request)
-        http_request.on_gone = model.send(items, done, terms_of(http_request)).cancel
+        http_request.on_gone = model.send(items, done, terms).cancel
 
     def _stream(self, http_request: HttpRequest, path: Mapping[str, str]) -> None:
         model = self._models.route(**path)
-        items = self._items(http_request, model)
-        terms = terms_of(http_request)._replace(is_stream=True)
+        items, terms = self._read(http_request, model)
+        if terms.sequence is not None:
+            refuse("generate_stream: parameter 'sequence_id'; expected it in generate, or in infer")
+        terms = terms._replace(is_stream=True)
         feed = ResponseStream(_Events(), lambda done: model.send(items, done, terms))
         http_request.on_gone = feed.cancel
 
@@ -190,10 +213,12 @@ class Generate:
 
         feed.call_when_taken(notify)
 
-    def _items(self, http_request: HttpRequest, model: Model) -> dict[str, list[Any]]:
+    def _read(self, http_request: HttpRequest, model: Model) -> tuple[dict[str, list[Any]], Terms]:
         body = whole_body(http_request, self._options.expanded)
         kind = http_request.head.named.get(b"content-type", b"").decode("latin-1")
-        return item_of(body, kind, model, self._options.json)
+        items, parameters = item_of(body, kind, model, self._options.json)
+        terms = terms_of(http_request)
+        return items, extend_terms(terms, parameters, model) if parameters else terms
 
 
 class _Events:

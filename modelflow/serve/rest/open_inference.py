@@ -1,6 +1,6 @@
 """The Open Inference Protocol's REST interface: ``/v2/...``."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +14,10 @@ from modelflow.serve.access.router import Endpoint, endpoint
 from modelflow.serve.interfaces import GroupCounts, ReplicaGroup
 from modelflow.serve.options import ServeOptions
 from modelflow.serve.protocols.open_inference import (
-    SERVER,
     answer_of,
     check_request,
     configuration,
+    describe_server,
     find_model,
     find_versions,
     infer,
@@ -30,6 +30,8 @@ from modelflow.serve.requests.model import Model, Terms
 from modelflow.serve.requests.pending import NOT_TOGETHER, ReadRows
 from modelflow.serve.requests.request_batch import BatchMember
 from modelflow.serve.requests.rows import check_item, describe_tensor
+from modelflow.serve.requests.state.shared_memory import REGION, SharedRegions
+from modelflow.serve.requests.time_limits import PRIORITY, is_first
 from modelflow.serve.rest.row_reader import RestRowReader
 from modelflow.wire.json_writer import json_of
 from modelflow.wire.open_inference.documents import server_document
@@ -59,7 +61,7 @@ class OpenInferenceRest:
         """Stores the models, the group of processes, and the limits on bodies."""
         self._models = models
         self._group = replica_group
-        reader = InferReader(partial(route_model, models), options)
+        reader = InferReader(partial(route_model, models), options, models.regions)
         self.endpoints: tuple[Endpoint, ...] = (
             endpoint(f"{_MODEL}/infer", POST=reader.receive),
             endpoint(f"{_MODEL}/ready", GET=self._model_ready),
@@ -67,7 +69,7 @@ class OpenInferenceRest:
             endpoint(f"{_MODEL}/stats", GET=self._statistics).of(Group.METRICS),
             endpoint(f"{_MODEL}/config", GET=self._config),
             endpoint(_MODEL, GET=self._metadata),
-            endpoint("/v2/?", GET=_server),
+            endpoint("/v2/?", GET=self._server),
         )
 
     def _metadata(self, http_request: HttpRequest, path: Mapping[str, str]) -> None:
@@ -90,6 +92,9 @@ class OpenInferenceRest:
         found = configuration(find_model(self._models, **path))
         http_request.answer(Reply(200, json_of(found), JSON))
 
+    def _server(self, http_request: HttpRequest, _: Mapping[str, str]) -> None:
+        http_request.answer(Reply(200, server_document(*describe_server(self._models)), JSON))
+
     def _model_ready(self, http_request: HttpRequest, path: Mapping[str, str]) -> None:
         try:
             find_model(self._models, **path)
@@ -100,21 +105,26 @@ class OpenInferenceRest:
         http_request.answer(Reply(200, b"", {}))
 
 
-def _server(http_request: HttpRequest, _: Mapping[str, str]) -> None:
-    http_request.answer(Reply(200, server_document(*SERVER), JSON))
-
-
 class InferReader(RestRowReader):
     """The reader of infer requests, which reads several requests with one tensor each together."""
 
     deadline_mark = b'"timeout"'
+    priority_mark = b'"priority"'
+
+    def __init__(
+        self, find: Callable[..., Model], options: ServeOptions, regions: SharedRegions
+    ) -> None:
+        """Stores the function that finds a model, the limits on bodies, and the shared memory."""
+        super().__init__(find, options)
+        self._regions = regions
 
     def ask(self, http_request: HttpRequest, model: Model, seconds: float | None) -> None:
         """Reads one request and sends its inputs to the model; see `RestRowReader.ask`."""
-        model.expect(seconds)
-        request = _read(http_request, model, self.options)
+        is_asked = PRIORITY in http_request.head.named and is_first(http_request)
+        model.expect(seconds, is_first=is_asked or self.priority_mark in http_request.body)
+        request = _read(http_request, model, self.options, self._regions)
         done = partial(self.answer, http_request, request)
-        terms = Terms(seconds, http_request.request_context)
+        terms = Terms(seconds, http_request.request_context, is_first=is_asked)
         http_request.on_gone = infer(model, request, done, terms).cancel
 
     def rows(self, requests: Sequence[HttpRequest], model: "ServedModel") -> ReadRows:
@@ -159,7 +169,8 @@ class InferReader(RestRowReader):
         self, http_request: HttpRequest, details: Any, model: Model, values: Mapping[str, Any]
     ) -> Reply:
         """Returns the JSON or binary reply that the request ``details`` asks for."""
-        return _reply(http_request, *infer_answer(answer_of(model, values, details), details))
+        answer = answer_of(model, values, details, self._regions)
+        return _reply(http_request, *infer_answer(answer, details))
 
 
 def _reply(http_request: Any, body: bytes, length: int | None) -> Reply:
@@ -169,10 +180,15 @@ def _reply(http_request: Any, body: bytes, length: int | None) -> Reply:
     return compress_reply(http_request, Reply(200, body, headers))
 
 
-def _read(http_request: HttpRequest, model: Model, options: ServeOptions) -> InferRequest:
+def _read(
+    http_request: HttpRequest, model: Model, options: ServeOptions, regions: SharedRegions
+) -> InferRequest:
     body = whole_body(http_request, options.expanded)
     length = _header_length(http_request)
-    return _read_raw(body, model) if length == 0 else read_infer(body, length, options.json)
+    if length == 0:
+        return _read_raw(body, model)
+    read_region = regions.read if regions.is_allowed else None
+    return read_infer(body, length, options.json, read_region)
 
 
 def _cut(http_request: HttpRequest, options: ServeOptions) -> CutRequest | None:
@@ -206,8 +222,11 @@ def _fits(request: CutRequest, model: Model) -> bool:
         model.options.check_rows(len(tensor.array), where)
     except Problem:
         return False  # `ask` reports the problem to the client
-    # `deadline_mark` misses an escaped spelling of "timeout" in the JSON.
-    return tensor.name == port.name and "timeout" not in request.form.parameters
+    # The marks miss an escaped spelling of a name in the JSON. Other parameters are for `ask`, too.
+    is_plain = request.form.parameters.keys() <= {"binary_data_output"} and not any(
+        REGION in output.parameters for output in request.form.outputs.values()
+    )
+    return tensor.name == port.name and is_plain
 
 
 def _read_raw(body: bytes, model: Model) -> InferRequest:

@@ -14,7 +14,7 @@ from modelflow.serve.requests.pending import ReadRows
 from modelflow.serve.requests.request_batch import BatchMember
 from modelflow.serve.requests.rows import columns_of, split_values
 from modelflow.serve.requests.status import attempt
-from modelflow.serve.requests.time_limits import DEADLINE, seconds_of
+from modelflow.serve.requests.time_limits import DEADLINE, PRIORITY, is_first, seconds_of
 from modelflow.wire.problem import Problem
 
 if TYPE_CHECKING:
@@ -27,22 +27,25 @@ _SMALL = 16 << 10
 
 
 def terms_of(http_request: HttpRequest) -> Terms:
-    """Returns the deadline and the context of an HTTP request.
+    """Returns the deadline, the context and the class of an HTTP request.
 
     Raises:
-        Problem: The header ``Inference-Timeout-Ms`` is invalid.
+        Problem: The header ``Inference-Timeout-Ms`` or ``Inference-Priority`` is invalid.
     """
-    return Terms(seconds_of(http_request), http_request.request_context)
+    seconds, context = seconds_of(http_request), http_request.request_context
+    return Terms(seconds, context, is_first=is_first(http_request))
 
 
 class RestRowReader(abc.ABC):
     """A reader of the requests of a protocol; a `modelflow.serve.requests.pending.RowReader`."""
 
     deadline_mark: bytes | None = None
-    """Bytes that occur in every body with a deadline, or None if bodies contain no deadline.
+    """Bytes that occur in every body with a deadline, or None if bodies contain no parameters.
 
     A body with these bytes is read at once, because its deadline must be known.
     """
+    priority_mark = b""
+    """Bytes that occur in every body with a priority, if bodies contain parameters."""
 
     def __init__(self, find: Callable[..., Model], options: ServeOptions) -> None:
         """Stores the function that finds the model of a path, and the limits on bodies."""
@@ -63,7 +66,8 @@ class RestRowReader(abc.ABC):
             or model.others  # the body may name another signature
             or len(body) > _SMALL
             or b"content-encoding" in named
-            or (mark is not None and mark in body)
+            or PRIORITY in named
+            or (mark is not None and (mark in body or self.priority_mark in body))
             or (context is not None and context.watcher() is not None)
         ):
             self.ask(http_request, model, seconds)

@@ -25,6 +25,7 @@ from modelflow.serve.requests.model import Inference, Model, Terms
 from modelflow.serve.requests.pending import NOT_TOGETHER, ReadRows
 from modelflow.serve.requests.request_batch import BatchMember
 from modelflow.serve.requests.rows import check_item
+from modelflow.serve.requests.time_limits import PRIORITY, is_first
 from modelflow.serve.rest.row_reader import RestRowReader, terms_of
 from modelflow.wire.json_to_array import array_of
 from modelflow.wire.problem import refuse
@@ -56,13 +57,14 @@ class PredictReader(RestRowReader):
 
     def ask(self, http_request: HttpRequest, model: Model, seconds: float | None) -> None:
         """Reads one request and sends its inputs to the model; see `RestRowReader.ask`."""
-        model.expect(seconds)
+        is_asked = PRIORITY in http_request.head.named and is_first(http_request)
+        model.expect(seconds, is_first=is_asked)
         sent = whole_body(http_request, self.options.expanded)
         signature, is_row, value = read_predict(sent, self.options.json)
         model = model.with_signature(signature)
         arrays = (arrays_of_rows if is_row else arrays_of_columns)(value, model.types)
         done = partial(self.answer, http_request, is_row)
-        terms = Terms(seconds, http_request.request_context)
+        terms = Terms(seconds, http_request.request_context, is_first=is_asked)
         http_request.on_gone = model.infer(arrays, done, terms).cancel
 
     def rows(self, requests: Sequence[HttpRequest], model: "ServedModel") -> ReadRows:

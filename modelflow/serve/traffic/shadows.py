@@ -48,13 +48,13 @@ class Shadows:
         found = [*shadows]
         return cast("Model", _CopiedModel(self, model, found)) if found else model
 
-    def send(self, shadow: Model, kind: str, values: Any, deadline: float | None) -> None:
+    def send(self, shadow: Model, kind: str, values: Any, terms: Terms) -> None:
         """Sends a copy, and drops the copy if the model has no room or does not fit."""
         if self._is_over:
             return
-        terms = Terms(deadline, ShadowObserver())
+        own = Terms(terms.deadline, ShadowObserver(), parameters=terms.parameters)
         try:
-            call = getattr(shadow, kind)(values, self._on_done, terms)
+            call = getattr(shadow, kind)(values, self._on_done, own)
         except Exception as error:  # noqa: BLE001 - must not fail the client's request
             shadow.on_shadow_refused(error)
             return
@@ -109,11 +109,14 @@ class _CopiedModel:
     def _send(
         self, kind: str, values: Any, done: Callable[[Inference], None], terms: Terms
     ) -> Inference:
+        if terms.sequence is not None:  # the state of a sequence has no copy
+            call: Inference = getattr(self._model, kind)(values, done, terms)
+            return call
         # Before the model gets the values, whose units may write into them.
         copies = [{name: _copy(one) for name, one in values.items()} for _ in self._copies]
-        call: Inference = getattr(self._model, kind)(values, done, terms)
+        call = getattr(self._model, kind)(values, done, terms)
         for shadow, own in zip(self._copies, copies, strict=True):
-            send = partial(self._shadows.send, shadow, kind, own, terms.deadline)
+            send = partial(self._shadows.send, shadow, kind, own, terms)
             asyncio.get_running_loop().call_soon(send)  # after the other requests of this turn
         return call
 

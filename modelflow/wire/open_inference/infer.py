@@ -1,6 +1,6 @@
 """Infer requests and answers, the same over REST and gRPC."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,22 @@ from modelflow.wire.problem import refuse, shorten
 
 Parameters = Mapping[str, Any]
 """Parameters by name: booleans, integers, floats or texts. Over REST any JSON value."""
+
+
+IN_REGION = "shared_memory_region"
+"""The parameter of a tensor whose bytes are in shared memory."""
+
+ReadRegion = Callable[[Parameters, str], bytes]
+"""Returns the bytes of an input in shared memory, from its parameters and its name in messages."""
+
+
+def refuse_region(_: Parameters, where: str) -> bytes:
+    """Refuses an input in shared memory.
+
+    Raises:
+        Problem: Always.
+    """
+    refuse(f"{where}: shared memory is not used here; serve with --allow-shared-memory")
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,14 @@ from modelflow.wire.json_reader import read_json
 from modelflow.wire.json_to_array import array_of, json_type
 from modelflow.wire.json_writer import array_json, json_of, row_texts
 from modelflow.wire.open_inference.infer import (
+    IN_REGION,
     InferAnswer,
     InferRequest,
     InferTensor,
     Parameters,
+    ReadRegion,
     RequestedOutput,
+    refuse_region,
 )
 from modelflow.wire.problem import refuse, shorten
 from modelflow.wire.raw_tensor import BF16, element_type, from_raw, to_raw
@@ -31,7 +34,10 @@ T = TypeVar("T")
 
 
 def read_infer(
-    body: bytes | memoryview, header_length: int | None = None, limits: JsonLimits | None = None
+    body: bytes | memoryview,
+    header_length: int | None = None,
+    limits: JsonLimits | None = None,
+    read_region: ReadRegion | None = None,
 ) -> InferRequest:
     """Reads the body of a request.
 
@@ -39,6 +45,7 @@ def read_infer(
         body: The whole body. Tensors in binary become views on it.
         header_length: The number of bytes of the document. None if the body is the document.
         limits: The limits of the document.
+        read_region: Returns the bytes of an input in shared memory. None to refuse such inputs.
 
     Raises:
         Problem: The body is no request, or a stated length is wrong.
@@ -51,22 +58,25 @@ def read_infer(
             "expected the length of their JSON document"
         )
     document = read_json(body if length == view.nbytes else view[:length], limits)
-    return read_document(document, view[length:])
+    return read_document(document, view[length:], read_region)
 
 
-def read_document(document: Any, data: memoryview) -> InferRequest:
+def read_document(
+    document: Any, data: memoryview, read_region: ReadRegion | None = None
+) -> InferRequest:
     """Reads the document of a request.
 
     Args:
         document: A result of `read_json`.
         data: The bytes after the document. Tensors in binary become views on them.
+        read_region: See `read_infer`.
 
     Raises:
         Problem: The document is no request, or a stated length is wrong.
     """
     if not isinstance(document, dict):
         refuse(f"request: {json_type(document)}; expected a JSON object with 'inputs'")
-    parts = _Parts(data)
+    parts = _Parts(data, read_region or refuse_region)
     if "inputs" not in document:
         refuse("request: no 'inputs'; expected a list of the model's inputs")
     inputs = [_input(part, at, parts) for at, part in enumerate(_list(document, "inputs"))]
@@ -87,8 +97,9 @@ def read_document(document: Any, data: memoryview) -> InferRequest:
 class _Parts:
     """The binary tensors after the document, in order."""
 
-    def __init__(self, data: memoryview) -> None:
+    def __init__(self, data: memoryview, read_region: ReadRegion) -> None:
         self._data = data
+        self.read_region = read_region
         self._at = 0
 
     def take(self, size: object, where: str) -> memoryview:
@@ -125,6 +136,9 @@ def _input(part: Any, at: int, parts: _Parts) -> InferTensor:
         shape if isinstance(shape, list) else getattr(shape, "tolist", str)(), where
     )
     parameters: Parameters = _get(part, "parameters", {}, where, "an object")
+    if IN_REGION in parameters and "data" not in part and "binary_data_size" not in parameters:
+        data = parts.read_region(parameters, where)
+        return InferTensor(name, datatype, from_raw(data, datatype, shape, where), parameters)
     is_binary = "binary_data_size" in parameters
     if is_binary == ("data" in part):
         refuse(
@@ -132,8 +146,8 @@ def _input(part: Any, at: int, parts: _Parts) -> InferTensor:
             "expected one of them"
         )
     if is_binary:
-        data = parts.take(parameters["binary_data_size"], where)
-        return InferTensor(name, datatype, from_raw(data, datatype, shape, where), parameters)
+        taken = parts.take(parameters["binary_data_size"], where)
+        return InferTensor(name, datatype, from_raw(taken, datatype, shape, where), parameters)
     if datatype == BF16:
         refuse(f"{where}: BF16 as JSON; expected it in binary (binary_data_size)")
     array = array_of(part["data"], dtype, where, takes_b64=False)
@@ -204,7 +218,9 @@ def infer_answer(answer: InferAnswer, request: InferRequest) -> tuple[bytes, int
         parameters = dict(tensor.parameters)
         where = f"output {tensor.name!r}"
         data = b""
-        if tensor.datatype == BF16 or request.is_binary(tensor.name):
+        if IN_REGION in parameters:
+            pass  # its bytes are in shared memory already
+        elif tensor.datatype == BF16 or request.is_binary(tensor.name):
             raw.append(to_raw(tensor.array, tensor.datatype, where))
             parameters["binary_data_size"] = len(raw[-1])
         else:

@@ -9,11 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from modelflow.wire.open_inference.infer import (
+    IN_REGION,
     InferAnswer,
     InferRequest,
     InferTensor,
     Parameters,
+    ReadRegion,
     RequestedOutput,
+    refuse_region,
 )
 from modelflow.wire.problem import refuse, shorten
 from modelflow.wire.proto import OPEN_INFERENCE
@@ -39,24 +42,36 @@ _FIELDS: Mapping[str, tuple[str, str]] = MappingProxyType(
 )
 
 
-def infer_request(message: Any) -> InferRequest:
+def infer_request(message: Any, read_region: ReadRegion | None = None) -> InferRequest:
     """Converts a ``ModelInferRequest`` to an `InferRequest`.
+
+    Args:
+        message: The message.
+        read_region: Returns the bytes of an input in shared memory. None to refuse such inputs.
 
     Raises:
         Problem: The data of a tensor do not fit its type and shape.
     """
     raw = list(message.raw_input_contents)
-    if raw and len(raw) != len(message.inputs):
+    shared = [one for one in message.inputs if one.parameters and IN_REGION in one.parameters]
+    count = len(message.inputs) - len(shared)
+    if raw and len(raw) != count:
         refuse(
-            f"raw_input_contents: {len(raw)} tensors for {len(message.inputs)} inputs; expected "
-            "one for each, or none"
+            f"raw_input_contents: {len(raw)} tensors for {count} inputs; expected one for each, or "
+            "none"
         )
+    given = iter(raw)
     inputs: dict[str, InferTensor] = {}
-    for at, tensor in enumerate(message.inputs):
+    for tensor in message.inputs:
         name = tensor.name
         if name in inputs:
             refuse(f"input {shorten(name)}: given twice; expected once")
-        inputs[name] = _tensor(tensor, raw[at] if raw else None)
+        if tensor in shared:
+            read = read_region or refuse_region
+            data = read(_plain(tensor.parameters), f"input {shorten(name)}")
+            inputs[name] = _tensor(tensor, data)
+        else:
+            inputs[name] = _tensor(tensor, next(given) if raw else None)
     return InferRequest(
         inputs=inputs,
         outputs={
@@ -88,7 +103,9 @@ def infer_message(answer: InferAnswer) -> Any:
         tensor.shape.extend(output.array.shape)
         if output.parameters:
             _fill(tensor.parameters, output.parameters)
-        raw = to_raw(output.array, output.datatype, f"output {output.name!r}")
+        is_elsewhere = IN_REGION in output.parameters
+        where = f"output {output.name!r}"
+        raw = b"" if is_elsewhere else to_raw(output.array, output.datatype, where)
         message.raw_output_contents.append(raw)
     return message
 

@@ -326,3 +326,55 @@ def test_whole_batches_give_the_same_rows_as_their_segments(parts, size, every):
             rows += [] if batch is None else rows_of(batch)
         assert here.ready == 0
     assert found[0] == found[1]
+
+
+def first(name):
+    found = stream(name)
+    found.session.is_first = True
+    return found
+
+
+def arriving(found, at, *rows):
+    one = segment(found, *rows)
+    one.arrived = at
+    return one
+
+
+def test_rows_of_the_first_class_come_before_others_and_in_their_own_order():
+    here, other, one, two = order(), stream("other"), first("one"), first("two")
+    here.add(0, [segment(other, 0, 3)])
+    assert rows_of(here.cut(1)) == [("other", 0)]
+    here.add(0, [segment(one, 0, 1), segment(other, 3, 1)])
+    here.add(0, [segment(two, 0, 2)])
+    assert here.ready == 6
+    assert rows_of(here.cut(2)) == [("one", 0), ("two", 0)]
+    assert rows_of(here.cut(8)) == [("two", 1), ("other", 1), ("other", 2), ("other", 3)]
+
+
+def test_rows_of_the_first_class_leave_a_batch_that_moved_as_a_whole():
+    here, other, one = order(), stream("other"), first("one")
+    here.add(0, [segment(other, 0, 1)])
+    here.add_whole(Batch.of([segment(other, 1, 1), segment(one, 0, 2)], 1))
+    assert rows_of(here.cut(3)) == [("one", 0), ("one", 1), ("other", 0)]
+
+
+def test_only_a_batch_of_a_long_segment_passes_the_first_class():
+    here, other, one = order(), stream("other"), first("one")
+    here.add(0, [arriving(other, 0.0, 0, 6)])
+    here.add(0, [arriving(one, 1.1 * fifo._PATIENCE, 0, 2)])
+    assert rows_of(here.cut(2)) == [("other", 0), ("other", 1)]
+    assert rows_of(here.cut(2)) == [("one", 0), ("one", 1)]
+    assert rows_of(here.cut(8)) == [("other", n) for n in range(2, 6)]
+
+
+def test_a_row_that_has_waited_too_long_passes_the_first_class_once_in_that_time():
+    here, other, one = order(), stream("other"), first("one")
+    here.add(0, [arriving(other, 0.0, 0, 1), arriving(other, 0.0, 1, 1)])
+    here.add(0, [arriving(one, 0.9 * fifo._PATIENCE, 0, 1)])
+    assert rows_of(here.cut(1)) == [("one", 0)]
+    here.add(0, [arriving(one, 1.1 * fifo._PATIENCE, 1, 2)])
+    assert rows_of(here.cut(1)) == [("other", 0)]
+    assert rows_of(here.cut(1)) == [("one", 1)]
+    here.add(0, [arriving(one, 2.2 * fifo._PATIENCE, 3, 1)])
+    assert rows_of(here.cut(1)) == [("other", 1)]
+    assert rows_of(here.cut(8)) == [("one", 2), ("one", 3)]

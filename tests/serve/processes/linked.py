@@ -100,6 +100,10 @@ class Outside:
     def unload(self, name, told):
         self._ask("unload", told, name)
 
+    def share(self, change, told):
+        self._stock.models.regions.change(change)
+        told(None)
+
     def configure(self, config, told):
         self._ask("configure", told, config)
 

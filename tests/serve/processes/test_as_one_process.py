@@ -42,7 +42,8 @@ OTHERWISE = (
     "modules",
     [
         "server generate generate_stream open_inference_rest metrics statistics configuration "
-        "triton_http malformed time_limit repository "
+        "triton_http malformed time_limit repository request_parameters sequences "
+        "shared_memory response_cache "
         "grpc/open_inference grpc/tf_serving grpc/server grpc/health grpc/real_clients",
         "limits examples openapi request_context models_without_inputs",
     ],

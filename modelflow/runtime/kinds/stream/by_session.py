@@ -87,7 +87,8 @@ class BySession:
             return
         if session_queue.has_work or (self._is_ending and session_queue.is_kept_open):
             session_queue.is_queued = True
-            self._turns.append(session_queue)
+            is_first = session_queue.session.is_first
+            (self._turns.appendleft if is_first else self._turns.append)(session_queue)
 
     def has_room(self, port: int, session: Session | None) -> bool:  # noqa: ARG002 - one bound
         """See `Order.has_room`."""

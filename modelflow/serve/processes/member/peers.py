@@ -1,8 +1,9 @@
 """Requests to all replicas, sent through the supervisor."""
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.serve.interfaces import GroupCounts, ReplicaGroup, Told
@@ -51,6 +52,10 @@ class Peers:
         """Unloads a model in all replicas."""
         self._ask({"what": "unload", "name": name}, partial(_notify_change, told))
 
+    def share(self, change: Mapping[str, Any], told: Told) -> None:
+        """Registers or removes shared memory in all processes that take requests."""
+        self._ask({"what": "share", "change": change}, partial(_notify_change, told))
+
     def configure(self, config: bytes, told: Told) -> None:
         """Serves the models of a ``ReloadConfigRequest`` in all replicas."""
         names = _names_of(config)
@@ -92,6 +97,8 @@ class Peers:
                 self._own.load(message["name"], on_change, message["tuning"])
             elif message["what"] == "unload":
                 self._own.unload(message["name"], on_change)
+            elif message["what"] == "share":
+                self._own.share(message["change"], on_change)
             else:
                 self._own.configure(base64.b64decode(message["config"]), on_change)
         except Problem as problem:

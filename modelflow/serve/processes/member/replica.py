@@ -8,20 +8,24 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from modelflow.errors import FlowFailed
 from modelflow.http.accept import InheritedConnections
 from modelflow.ipc.fd_channel import FdChannel
 from modelflow.ipc.loop_queue import LoopQueue
+from modelflow.ipc.shared_memory import ChannelDescriptors
 from modelflow.serve.activity import MOST, ActivityTable
 from modelflow.serve.interfaces import ModelSource, ReplicaGroup
 from modelflow.serve.options import ServeOptions, Tuning
 from modelflow.serve.processes.control_channel import ControlChannel, Message
 from modelflow.serve.processes.member.peers import Peers
 from modelflow.serve.processes.role import Role
+from modelflow.serve.processes.rpc.replica_peers import ReplicaPeers
 from modelflow.serve.server import Server
 from modelflow.signals import ExitCode
+from modelflow.wire.problem import Problem
 
 if TYPE_CHECKING:
     from modelflow.serve.repository.source import ModelConfig
@@ -47,6 +51,7 @@ class ReplicaMember:
         isolated: The models that have their own processes, by process number.
         only: The only models of this process. None if it has all models.
         without: The models that this process does not have.
+        replica_peers: The other replicas, or None if there are none.
         is_part: Some models are isolated, and this process has a single isolated model or none.
     """
 
@@ -78,6 +83,12 @@ class ReplicaMember:
         self.without = () if is_isolated else names
         self.unloaded: Collection[str] = frozenset(start["changes"]["unloaded"])
         self.tunings: Mapping[str, Tuning] = start["changes"]["tunings"]
+        self._regions: Sequence[Message] = start["changes"]["regions"]
+        self.replica_peers: ReplicaPeers | None = None
+        if start["role"] == Role.REPLICA and start["count"] > 1:
+            self.replica_peers = ReplicaPeers(
+                start["number"], start["count"], partial(channel.say, {"takes_sequences": True})
+            )
         self._configured: str | None = start["changes"]["configured"]
         self._channel = channel
         self._peers: Peers | None = None
@@ -104,6 +115,11 @@ class ReplicaMember:
 
     def join(self, own: ModelSource) -> ReplicaGroup:
         """Returns the group that changes the models of all replicas."""
+        if self.replica_peers is not None:
+            self.replica_peers.watch(own.models)
+        for region in self._regions:
+            with contextlib.suppress(Problem):  # its client has removed the memory
+                own.models.regions.change({"register": region})
         return self._join_group(own.replica_group)
 
     def _join_group(self, own: ReplicaGroup) -> ReplicaGroup:
@@ -113,8 +129,20 @@ class ReplicaMember:
     def begin(self, loop_queue: LoopQueue) -> None:
         """Starts to take requests of the supervisor, and to watch for its end."""
         assert self._peers is not None  # `join` was called
+        self._loop_queue = loop_queue
         self._peers.begin(loop_queue)
+        self._open_links(loop_queue)
         self._channel.begin(self._hear, self._on_abandoned)
+
+    def _open_links(self, loop_queue: LoopQueue) -> None:
+        """Starts to take links to other replicas."""
+        if self.replica_peers is not None:
+            loop_queue.post(partial(self.fd_channel.open, self.connect_peer))
+
+    def connect_peer(self, ends: ChannelDescriptors, peer: int) -> None:
+        """Takes a link to another replica, whose number is negative."""
+        assert self.replica_peers is not None  # the supervisor links replicas only
+        self.replica_peers.connect(-peer, ends, self._loop_queue)
 
     def serve(self, server: Server, ended: threading.Event, ready: Callable[[], object]) -> None:
         """Serves until ``ended`` is set.
@@ -151,8 +179,10 @@ class ReplicaMember:
         self._channel.say({"failure": {"text": text, "code": code}})
 
     async def end(self) -> None:
-        """Stops taking links to other processes."""
+        """Stops taking links to other processes, and closes the links to replicas."""
         self.fd_channel.close()
+        if self.replica_peers is not None:
+            await self.replica_peers.close()
 
     def close(self) -> None:
         """Closes all channels, after the server has stopped."""

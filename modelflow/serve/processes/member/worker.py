@@ -1,7 +1,8 @@
 """The members for a worker process and for the process with the models."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.ipc.shared_memory import ChannelDescriptors
@@ -34,12 +35,18 @@ class WorkerMember(ReplicaMember):
         return self._join(options, own)
 
     def _join(self, options: ServeOptions, own: ModelSource | None) -> ModelSource:
-        self._far = RemoteModelSource(options, self.fd_channel, self.isolated, own)
+        self._far = RemoteModelSource(
+            options, self.fd_channel, self.isolated, own, self.connect_peer
+        )
         return self._far
 
     async def end(self) -> None:
         """Closes the links to the other processes."""
+        await super().end()
         await self._far.close()
+
+    def _open_links(self, _: LoopQueue) -> None:
+        """Does nothing, because the source of the models takes all links."""
 
 
 class PublishedModels:
@@ -61,6 +68,10 @@ class PublishedModels:
     def unload(self, name: str, told: Told) -> None:
         """Unloads a model."""
         self._own.unload(name, self._on_seen(told))
+
+    def share(self, change: Mapping[str, Any], told: Told) -> None:
+        """Registers or removes shared memory; workers read it, so nothing is published."""
+        self._own.share(change, told)
 
     def configure(self, config: bytes, told: Told) -> None:
         """Serves the models of a ``ReloadConfigRequest``."""
@@ -86,8 +97,11 @@ class ModelsMember(ReplicaMember):
         """Starts to take requests of the supervisor and of workers."""
         self._loop_queue = loop_queue
         self._directory.begin(loop_queue)
-        loop_queue.post(partial(self.fd_channel.open, self._welcome))
         super().begin(loop_queue)
+
+    def _open_links(self, loop_queue: LoopQueue) -> None:
+        """Starts to take links to workers."""
+        loop_queue.post(partial(self.fd_channel.open, self._welcome))
 
     async def end(self) -> None:
         """Closes the links to workers."""

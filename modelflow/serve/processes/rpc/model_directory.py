@@ -131,22 +131,34 @@ class ModelDirectory:
             self._known.pop(key, None)
 
     def _describe(self, model: Model) -> dict[str, Any]:
-        batching, own = model.batching, self._keys[model]
-        return {
-            "key": own,
-            "name": model.name,
-            "version": model.version,
-            "signature_name": model.signature_name,
-            "method": model.method,
-            "tensor_names": dict(model.tensor_names),
-            "tuning": dict(model.tuning),
-            "batching": [batching.most, batching.sizes, batching.seconds],
-            "inputs": [_port(port) for port in model.signature.inputs],
-            "outputs": [_port(port) for port in model.signature.outputs],
-            "others": [
-                self._describe(one) for one in model.all_signatures() if self._keys[one] != own
-            ],
-        }
+        own = self._keys[model]
+        others = [one for one in model.all_signatures() if self._keys[one] != own]
+        return {**describe_model(model, own), "others": [*map(self._describe, others)]}
+
+
+def describe_model(model: Model, key: object) -> dict[str, Any]:
+    """Returns the facts about one signature of a model, for a `RemoteModel` in another process.
+
+    Args:
+        model: The signature.
+        key: The value by which requests name the signature.
+    """
+    batching = model.batching
+    return {
+        "key": key,
+        "name": model.name,
+        "version": model.version,
+        "signature_name": model.signature_name,
+        "method": model.method,
+        "tensor_names": dict(model.tensor_names),
+        "tuning": dict(model.tuning),
+        "parameters": list(model.parameters),
+        "sequence_refusal": model.sequence_refusal,
+        "batching": [batching.most, batching.sizes, batching.seconds],
+        "inputs": [_port(port) for port in model.signature.inputs],
+        "outputs": [_port(port) for port in model.signature.outputs],
+        "others": [],
+    }
 
 
 def _port(port: GraphPort) -> list[Any]:

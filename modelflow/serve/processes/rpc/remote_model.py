@@ -184,7 +184,9 @@ class RemoteModel(Model):
         self.tuning = document["tuning"]
         others = (RemoteModel(one, options, rpc_client) for one in document["others"])
         self.others = {one.signature_name: one for one in others}
-        self._key: int = document["key"]
+        self.parameters = document["parameters"]
+        self.sequence_refusal = document["sequence_refusal"]
+        self._key: Any = document["key"]
         self._rpc_client = rpc_client
 
     @property
@@ -192,7 +194,7 @@ class RemoteModel(Model):
         """The batching parameters of the model."""
         return self._batching
 
-    def expect(self, deadline: float | None) -> None:
+    def expect(self, deadline: float | None, *, is_first: bool = False) -> None:
         """Refuses no request, because only the other process knows whether the model has room."""
 
     def infer(
@@ -227,7 +229,11 @@ class RemoteModel(Model):
     ) -> RemoteCall:
         observer = terms.context
         context = None if observer is None else observer.enter(self.name, self.version)
-        send(call, self._key, values, (terms.deadline, context, terms.is_stream))
+        deadline, _, is_stream, is_first, step, parameters = terms
+        further = None
+        if is_first or step is not None or parameters:
+            further = (is_first, None if step is None else [*step], parameters)
+        send(call, self._key, values, (deadline, context, is_stream, further))
         self.time_limit.add(call, terms.deadline)
         return call
 

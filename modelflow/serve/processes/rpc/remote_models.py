@@ -89,7 +89,16 @@ class RemoteModels:
 
 
 class NoPeers:
-    """The `ReplicaGroup` of a worker without models, which does nothing itself."""
+    """The `ReplicaGroup` of a worker without models, which has only shared memory itself."""
+
+    def __init__(self, models: Models) -> None:
+        """Stores the table with the shared memory."""
+        self._models = models
+
+    def share(self, change: Mapping[str, Any], told: Told) -> None:
+        """Registers or removes shared memory; see `SharedRegions.change`."""
+        self._models.regions.change(change)
+        told(None)
 
     def counts(self, told: Callable[[GroupCounts], object]) -> None:
         """Returns no counts."""
@@ -104,6 +113,10 @@ class NoPeers:
     def configure(self, _config: bytes, told: Told) -> None:
         """Succeeds without changing the models."""
         told(None)
+
+
+def _ignore_peer(_ends: ChannelDescriptors, _peer: int) -> None:
+    """Does nothing, because a process without models has no peers."""
 
 
 class RemoteModelSource:
@@ -121,6 +134,7 @@ class RemoteModelSource:
         fd_channel: FdChannel,
         isolated: Mapping[int, str],
         own: ModelSource | None = None,
+        on_peer: Callable[[ChannelDescriptors, int], object] = _ignore_peer,
     ) -> None:
         """Stores the processes that have the models.
 
@@ -129,12 +143,17 @@ class RemoteModelSource:
             fd_channel: The channel on which links arrive. The source owns it.
             isolated: The models that have their own processes, by process number, from 1.
             own: The other models, which run in this process. None if process 0 has them.
+            on_peer: Takes each link to another replica, with its negative number.
         """
+        self._on_peer = on_peer
         self._own = own
         self._fd_channel = fd_channel
         self._isolated = dict(isolated)
-        self.models = Models() if own is None else own.models
-        self.replica_group: ReplicaGroup = NoPeers() if own is None else own.replica_group
+        is_shared = options.is_memory_shared
+        self.models = Models(is_memory_shared=is_shared) if own is None else own.models
+        self.replica_group: ReplicaGroup = (
+            NoPeers(self.models) if own is None else own.replica_group
+        )
         self.is_open = options.is_repository_open
         self._remote_models = {
             peer: RemoteModels(self.models, options, peer, _nothing) for peer in self._isolated
@@ -174,7 +193,10 @@ class RemoteModelSource:
         self._fd_channel.open(self._connect)
 
     def _connect(self, ends: ChannelDescriptors, peer: int) -> None:
-        self._remote_models[peer].connect(ends, self._loop_queue)
+        if peer < 0:
+            self._on_peer(ends, peer)
+        else:
+            self._remote_models[peer].connect(ends, self._loop_queue)
 
     def _tell_settled(self) -> None:
         self._told()

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 from weakref import WeakSet
 
 from modelflow.errors import EndOfStream
@@ -12,9 +12,8 @@ from modelflow.ipc.frame import Value
 from modelflow.ipc.link import Link
 from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.ipc.shared_memory import ChannelDescriptors
-from modelflow.serve.processes.rpc.model_directory import ModelDirectory
 from modelflow.serve.processes.rpc.rpc_client import words_of
-from modelflow.serve.requests.model import SHADOW, Inference, Model, Terms
+from modelflow.serve.requests.model import SHADOW, Inference, Model, SequenceStep, Terms
 from modelflow.serve.requests.status import problem_of
 from modelflow.wire.problem import Code, Problem
 
@@ -46,6 +45,22 @@ class _ForwardedContext:
     on_cancel = over
 
 
+class RequestedModels(Protocol):
+    """The models that another process may ask. A `ModelDirectory`, for example."""
+
+    def find(self, key: Any, /) -> Model:
+        """Returns the model of a key. Raises `Problem` or `KeyError` without one."""
+
+    def add(self, reader: "RequestServer", /) -> None:
+        """Adds a process that asks."""
+
+    def remove(self, reader: "RequestServer", /) -> None:
+        """Removes a process that has ended."""
+
+    def look(self) -> None:
+        """Notes that a process has seen a change."""
+
+
 class RequestServer:
     """A server for the requests of a single worker. For the server's thread.
 
@@ -57,7 +72,7 @@ class RequestServer:
         self,
         ends: ChannelDescriptors,
         loop_queue: LoopQueue,
-        directory: ModelDirectory,
+        directory: "RequestedModels",
         on_lost: "Callable[[RequestServer], object]",
     ) -> None:
         """Starts the link.
@@ -114,7 +129,9 @@ class RequestServer:
     # -- requests ---------------------------------------------------------------------------------
 
     def _take(self, kind: str, number: int, rest: list[Any], read: Callable[[Value], Any]) -> None:
-        key, values, deadline, context, is_stream = rest
+        key, values, deadline, context, is_stream, further = rest
+        is_first, sequence, parameters = further or (False, None, None)
+        step = None if sequence is None else SequenceStep(*sequence)
         request_context = None if context is None else _ForwardedContext(context)
         found: Any = {
             name: read(value) if kind == "infer" else [*map(read, value)]
@@ -125,7 +142,8 @@ class RequestServer:
             model = self._directory.find(key)
             ask: Any = model.infer if kind == "infer" else model.send
             done = self._stream_done(number) if is_stream else self._answer_done(number, kind)
-            self._calls[number] = ask(found, done, Terms(deadline, request_context, is_stream))
+            terms = Terms(deadline, request_context, is_stream, is_first, step, parameters)
+            self._calls[number] = ask(found, done, terms)
         except Exception as error:  # noqa: BLE001 - every client gets an answer
             if model is not None and context is not None and SHADOW in context:
                 model.on_shadow_refused(error)

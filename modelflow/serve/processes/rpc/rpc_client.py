@@ -11,15 +11,25 @@ from modelflow.serve.processes.rpc.remote_model import RemoteCall
 from modelflow.serve.requests.admission import OverloadedError
 from modelflow.wire.problem import Code, Problem
 
-SentTerms = tuple[float | None, Mapping[str, Any] | None, bool]
-"""The deadline in seconds, the session's context, and whether the request is a stream."""
+SentTerms = tuple[Any, ...]
+"""The deadline, the session's context, whether the request is a stream, and further terms.
+
+The further terms are None, or whether the request is of the first class, its sequence (None or a
+list), and its parameters.
+"""
 
 
 class RpcClient:
     """A client that sends requests to the process with the models. For the server's thread."""
 
-    def __init__(self) -> None:
-        """Creates a client without a link. `connect` adds the link."""
+    def __init__(self, explain_loss: Callable[[], Problem] | None = None) -> None:
+        """Creates a client without a link. `connect` adds the link.
+
+        Args:
+            explain_loss: Returns the error of requests whose link is lost. None for the error of
+                the process with the models.
+        """
+        self._explain_loss = explain_loss or _process_gone
         self._link: Link | None = None
         self._calls: dict[int, RemoteCall] = {}
         self._count = 0
@@ -29,7 +39,7 @@ class RpcClient:
         self._link = link
 
     def infer(
-        self, call: RemoteCall, key: int, arrays: Mapping[str, npt.NDArray[Any]], terms: SentTerms
+        self, call: RemoteCall, key: Any, arrays: Mapping[str, npt.NDArray[Any]], terms: SentTerms
     ) -> None:
         """Sends a request of arrays.
 
@@ -41,7 +51,7 @@ class RpcClient:
         link.say("infer", self._number(call), key, values, *terms)
 
     def send(
-        self, call: RemoteCall, key: int, items: Mapping[str, Sequence[Any]], terms: SentTerms
+        self, call: RemoteCall, key: Any, items: Mapping[str, Sequence[Any]], terms: SentTerms
     ) -> None:
         """Sends a request of items; see `infer`."""
         link = self._get_link()
@@ -80,11 +90,11 @@ class RpcClient:
         self._link = None
         calls, self._calls = self._calls, {}
         for call in calls.values():
-            call.on_failure(_process_gone())
+            call.on_failure(self._explain_loss())
 
     def _get_link(self) -> Link:
         if self._link is None:
-            raise _process_gone()
+            raise self._explain_loss()
         return self._link
 
     def _number(self, call: RemoteCall) -> int:

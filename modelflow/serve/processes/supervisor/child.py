@@ -53,6 +53,7 @@ class ChildServer:
         is_ready: The process serves.
         loaded: The ready message of the process: ``models``, ``unready``.
         failure: The failure message of a process that could not start: ``text``, ``code``.
+        takes_sequences: The process has a model for sequences of requests.
         suspects: The versions that may have crashed the process, after its end.
         fault: Python's report of a fatal error, after the end of the process. ``""`` without one.
     """
@@ -82,7 +83,7 @@ class ChildServer:
         """
         self.role, self.number, self.name = role, number, name
         self._environment = environment
-        self.is_ready = False
+        self.is_ready = self.takes_sequences = False
         self.loaded: Message = {}
         self.failure: Message | None = None
         self.suspects: Sequence[Suspect] = ()
@@ -100,6 +101,7 @@ class ChildServer:
         first: Callable[[], Message],
         grpc: socket.socket | None,
         on_ready: Callable[[], object],
+        on_sequences: Callable[["ChildServer"], object],
     ) -> None:
         """Starts the process.
 
@@ -108,11 +110,12 @@ class ChildServer:
                 changes as messages of their own.
             grpc: The socket for gRPC, which the process inherits.
             on_ready: Called when the process takes connections.
+            on_sequences: Called when the process has its first model for sequences of requests.
 
         Raises:
             OSError: no further process can be started. Everything is closed again.
         """
-        self._on_ready = on_ready
+        self._on_ready, self._on_sequences = on_ready, on_sequences
         with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
             self._record = ActivityReader()
             ours.callback(self._record.close)
@@ -265,6 +268,9 @@ class ChildServer:
             answering = asyncio.create_task(self._reply(message))
             self._answering.add(answering)
             answering.add_done_callback(self._answering.discard)
+        elif "takes_sequences" in message:
+            self.takes_sequences = True
+            self._on_sequences(self)
         elif "acquitted" in message:
             self._acquit((message["acquitted"], message["version"]))
         elif "doing" in message or "loaded" in message:

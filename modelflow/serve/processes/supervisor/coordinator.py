@@ -25,6 +25,7 @@ class Coordinator:
     def __init__(
         self,
         replicas: Callable[[], Iterable[ChildServer]],
+        fronts: Callable[[], Iterable[ChildServer]],
         count: int | None,
         isolated: Mapping[int, str],
         names: Iterable[str],
@@ -33,11 +34,13 @@ class Coordinator:
 
         Args:
             replicas: Returns the running processes with models.
+            fronts: Returns the running processes that take requests of clients.
             count: The configured number of replicas. None for a single process with the models.
             isolated: The models that have their own processes, by process number.
             names: The names of all processes.
         """
-        self._replicas = replicas
+        self._replicas, self._fronts = replicas, fronts
+        self._regions: dict[str, Message] = {}  # the shared memory that clients have registered
         self._isolated = {name: number for number, name in isolated.items()}
         self._count = count
         # The changes of clients by model, or by None for the configuration. The last change counts.
@@ -54,12 +57,19 @@ class Coordinator:
         configured = last.pop(None)["config"] if None in last else None
         unloaded = sorted(name or "" for name, one in last.items() if one["what"] == "unload")
         tunings = {name: one["tuning"] for name, one in last.items() if one.get("tuning")}
-        return {"configured": configured, "unloaded": unloaded, "tunings": tunings}
+        return {
+            "configured": configured,
+            "unloaded": unloaded,
+            "tunings": tunings,
+            "regions": [*self._regions.values()],
+        }
 
     async def answer(self, _: ChildServer, message: Message) -> Message:
         """Answers a request of a replica."""
         if message["what"] == "snapshots":
             return await self._gather_snapshots()
+        if message["what"] == "share":
+            return {"problem": await self._share(message)}
         return {"problem": await self._change(message)}
 
     def on_exit(self, replica: ChildServer) -> None:
@@ -90,6 +100,20 @@ class Coordinator:
         return {"snapshots": snapshots, "up": up, "count": self._count, "deaths": self._deaths}
 
     # -- changes --------------------------------------------------------------------------------
+
+    async def _share(self, message: Message) -> Message | None:
+        """Registers or removes shared memory in all processes that take requests."""
+        fronts = [*self._fronts()]
+        problems = await asyncio.gather(*(_problem(one, message) for one in fronts))
+        change = message["change"]
+        if not all(problems) and "register" in change:
+            self._regions[change["register"]["name"]] = change["register"]
+        elif "unregister" in change:
+            name = change["unregister"]
+            self._regions = {
+                one: region for one, region in self._regions.items() if name not in ("", one)
+            }
+        return _one(list(zip(fronts, problems, strict=True)))
 
     async def _change(self, message: Message) -> Message | None:
         replicas = self._find_asked(message)

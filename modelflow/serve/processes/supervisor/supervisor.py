@@ -83,6 +83,7 @@ class Supervisor:
         self._start = {
             **start,
             "address": http.getsockname()[:2],
+            "count": count,
             "isolated": self._isolated,
         }
         self._http, self._grpc = http, grpc
@@ -100,7 +101,9 @@ class Supervisor:
         whole = 1 if role is Role.WORKER else count  # the number of processes with all models
         asked = None if role is Role.WORKER else whole
         names = [slot.name for slot in self._slots]
-        self._coordinator = Coordinator(self._with_models, asked, self._isolated, names)
+        self._coordinator = Coordinator(
+            self._with_models, self._list_accepting, asked, self._isolated, names
+        )
         self._environment = with_share(os.environ, whole)
         self._deaths = DeathCounts()
         self._watching: set[asyncio.Task[None]] = set()
@@ -180,7 +183,7 @@ class Supervisor:
                 "is_quiet": quiet,
             }
 
-        await replica.start(first, self._grpc, self._look)
+        await replica.start(first, self._grpc, self._look, self._link_replicas)
         watching = asyncio.create_task(replica.watch())
         self._watching.add(watching)
         watching.add_done_callback(self._watching.discard)
@@ -201,6 +204,15 @@ class Supervisor:
                 peer = asked.number if asked.role is Role.ISOLATED else 0
                 for one, ends in zip((replica, other), new_link(), strict=True):
                     one.link(ends, peer)
+
+    def _link_replicas(self, replica: ChildServer) -> None:
+        """Links a replica to the others that have models for sequences; see `ReplicaPeers`."""
+        for other in self._replicas():
+            if other is not replica and other.takes_sequences and other.role is Role.REPLICA:
+                for one, peer, ends in zip(
+                    (replica, other), (other, replica), new_link(), strict=True
+                ):
+                    one.link(ends, -peer.number)
 
     def _look(self) -> None:
         """Starts to accept connections when all replicas are ready.

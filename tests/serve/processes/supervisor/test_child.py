@@ -27,7 +27,7 @@ def test_exit_code_is_its_own_however_often_an_ended_process_is_signalled(way):
             process = ChildServer(
                 Role.REPLICA, number, "r", acceptor, answer, print, print, os.environ
             )
-            await process.start(dict, None, lambda: None)
+            await process.start(dict, None, lambda: None, print)
             process.kill()
             for _ in range(2000):  # while the loop cannot notice the end
                 way(process)
@@ -51,7 +51,7 @@ def test_a_process_that_stands_still_is_killed(monkeypatch, caplog):
             Role.REPLICA, 1, "replica 1", acceptor, answer, print, print, os.environ
         )
         before = children()
-        await process.start(dict, None, lambda: None)
+        await process.start(dict, None, lambda: None, print)
         for child in children() - before:
             os.kill(child, signal.SIGSTOP)
         await process.watch()

@@ -43,7 +43,7 @@ def configure(config, *names, **more):
 async def coordinated(*messages):
     """Returns the remembered changes while the failing changes are open, and afterwards."""
     child: Any = Child()
-    coordinator = Coordinator(lambda: [child], 1, {}, [child.name])
+    coordinator = Coordinator(lambda: [child], lambda: [child], 1, {}, [child.name])
     under_way = []
     for message in messages:
         under_way.append(asyncio.create_task(coordinator.answer(child, message)))
@@ -77,10 +77,32 @@ async def coordinated(*messages):
 )
 def test_a_change_that_fails_takes_back_itself_alone(messages, under_way, after):
     found = asyncio.run(coordinated(*messages))
-    expected = [
-        {"configured": one, "unloaded": names, "tunings": {}} for one, names in (under_way, after)
-    ]
-    assert list(found) == expected
+    keys = ("configured", "unloaded")
+    assert [tuple(one[key] for key in keys) for one in found] == [under_way, after]
+
+
+def test_shared_memory_is_kept_for_processes_that_start_later():
+    def share(**change):
+        return {"what": "share", "change": change}
+
+    async def change():
+        child: Any = Child()
+        child.may_answer.set()
+        coordinator = Coordinator(list, lambda: [child], 1, {}, [child.name])
+        a, b = {"name": "a", "key": "k"}, {"name": "b", "key": "k"}
+        found = []
+        for message in (
+            share(register=a),
+            share(register=b),
+            share(unregister="a"),
+            {**share(register=a), "fails": 1},
+            share(unregister=""),
+        ):
+            await coordinator.answer(child, message)
+            found.append([region["name"] for region in coordinator.changes["regions"]])
+        return found
+
+    assert asyncio.run(change()) == [["a"], ["a", "b"], ["b"], ["b"], []]
 
 
 class Client:
@@ -91,7 +113,7 @@ def test_of_changes_that_others_have_replaced_nothing_is_kept():
     async def change():
         child: Any = Child()
         child.may_answer.set()
-        coordinator = Coordinator(lambda: [child], 1, {}, [child.name])
+        coordinator = Coordinator(lambda: [child], lambda: [child], 1, {}, [child.name])
         kept = weakref.WeakSet[Client]()
 
         async def ask(change):
@@ -104,4 +126,5 @@ def test_of_changes_that_others_have_replaced_nothing_is_kept():
         gc.collect()
         return len(kept), coordinator.changes
 
-    assert asyncio.run(change()) == (1, {"configured": None, "unloaded": ["a"], "tunings": {}})
+    kept, changes = asyncio.run(change())
+    assert (kept, changes["unloaded"]) == (1, ["a"])

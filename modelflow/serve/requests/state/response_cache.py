@@ -1,0 +1,126 @@
+"""The response cache of a model: equal inputs get the stored outputs, without a call of the graph.
+
+The key is a hash of the inputs, their types and shapes, the signature and the parameters. Each
+version has a cache of its own, so a new version never gives the answers of an old one. Only whole
+answers without an error are stored. Streams and sequences are never stored.
+"""
+
+import asyncio
+import pickle
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from modelflow.buffer import Buffer
+from modelflow.serve.requests.infer_request import InferCall
+from modelflow.serve.requests.model import Inference
+from modelflow.stream_io.request import Request
+from modelflow.stream_io.steps import StepRequest
+
+if TYPE_CHECKING:
+    from modelflow.serve.requests.served_model import ServedModel
+
+_KEY_BYTES = 20
+_ENTRY_BYTES = 500  # about what the key and the objects of an entry take besides their data
+
+
+class ResponseCache:
+    """The stored answers of a model's version, the least recently used first. For one thread."""
+
+    def __init__(self, size: int) -> None:
+        """Sets the largest size of all answers, in bytes."""
+        self._size = size
+        self._used = 0
+        self._entries: OrderedDict[bytes, tuple[int, Mapping[str, Sequence[Any]]]] = OrderedDict()
+
+    def find(self, key: bytes) -> Mapping[str, Sequence[Any]] | None:
+        """Returns the data of the buffers of each output, or None if no answer is stored."""
+        found = self._entries.get(key)
+        if found is None:
+            return None
+        self._entries.move_to_end(key)
+        return found[1]
+
+    def store(self, key: bytes, found: Mapping[str, Sequence[Buffer]]) -> None:
+        """Stores an answer, and drops the least recently used answers beyond the size.
+
+        Arrays are copied, because a row of a batch would keep the whole batch.
+        """
+        data = {name: [_copy(buffer.data) for buffer in found[name]] for name in found}
+        size = _ENTRY_BYTES + sum(_count_bytes(one) for column in data.values() for one in column)
+        if size > self._size:
+            return
+        self._used += size - self._entries.pop(key, (0, {}))[0]
+        self._entries[key] = size, data
+        while self._used > self._size:
+            self._used -= self._entries.popitem(last=False)[1][0]
+
+
+class CachedCall(InferCall):
+    """A request whose answer was stored. It takes no room in the model."""
+
+    def __init__(
+        self,
+        model: "ServedModel",
+        items: Mapping[str, Sequence[Any]],
+        done: Callable[[Inference], None],
+        found: Mapping[str, Sequence[Any]],
+    ) -> None:
+        """Ends the request after this turn of the event loop; see `InferCall`."""
+        super().__init__(model, items, done)
+        step = StepRequest(items, self._over)
+        self.request = step
+        step.on_result({name: [*map(Buffer, column)] for name, column in found.items()})
+
+    def _over(self, _: Request) -> None:
+        asyncio.get_running_loop().call_soon(self.done, self)
+
+    def cancel(self) -> None:
+        """Does nothing, because the answer is ready."""
+
+
+def hash_inputs(
+    signature: str, items: Mapping[str, Sequence[Any]], parameters: Mapping[str, Any] | None
+) -> bytes:
+    """Returns the key of a request.
+
+    Args:
+        signature: The name of the signature.
+        items: The items of each input: arrays, bytes, texts, or JSON values.
+        parameters: The parameters that units read, if any.
+    """
+    found = blake2b(repr((signature, parameters)).encode(), digest_size=_KEY_BYTES)
+    for name, column in items.items():
+        found.update(f"{name!r} {len(column)}".encode())
+        for item in column:
+            if isinstance(item, np.ndarray | np.generic) and item.dtype != object:
+                array = np.ascontiguousarray(item)
+                found.update(f"{array.dtype.str}{item.shape}".encode())
+                found.update(array.data if array.size else b"")
+            elif isinstance(item, bytes):
+                found.update(b"b%d " % len(item))
+                found.update(item)
+            else:
+                text = (
+                    repr(item.tolist()) if isinstance(item, np.ndarray) else repr(item)
+                ).encode()
+                found.update(b"r%d " % len(text))
+                found.update(text)
+    return found.digest()
+
+
+def _copy(data: Any) -> Any:
+    if not isinstance(data, np.ndarray):
+        return data
+    copied = data.copy()
+    copied.flags.writeable = False
+    return copied
+
+
+def _count_bytes(data: Any) -> int:
+    if isinstance(data, np.ndarray) and data.dtype != object:
+        return data.nbytes
+    return len(data) if isinstance(data, bytes | str) else len(pickle.dumps(data))
