@@ -317,7 +317,11 @@ class RemoteCopy:
                     break
                 except BlockingIOError:
                     if not is_told:
-                        logger.info("%s: waits for another copy of it", self._source.shown)
+                        logger.log(
+                            LEVELS["NOTICE"],
+                            *("%s: waits for another process that copies it", self._source.shown),
+                            extra={"is_single": True},
+                        )
                     is_told = True
                     # A wait for a file lock cannot be woken, and an unwanted load must end.
                     check()
