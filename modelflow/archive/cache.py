@@ -11,6 +11,7 @@ import os
 import shutil
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from modelflow.quantities import bytes_of
 _SIZE = "MODELFLOW_CACHE_SIZE"
 _USED = ".used"
 _held: dict[Path, int] = {}
+_uses: Counter[Path] = Counter()
 _lock = threading.Lock()
 
 
@@ -43,15 +45,16 @@ class KeptCopy:
 
 
 def hold(place: Path) -> None:
-    """Protects a copy from removal until this process ends; the copy need not exist yet.
+    """Protects a copy from removal; the copy need not exist yet.
 
-    You may call it again. If the folder is read-only, no lock is needed, because no process can
-    remove the copy.
+    The protection ends with this process, or after as many calls of `release`. If the folder is
+    read-only, no lock is needed, because no process can remove the copy.
 
     Raises:
         OSError: The lock cannot be taken, for example because the disk is full.
     """
     with _lock:
+        _uses[place] += 1
         while place not in _held:
             try:
                 file = _open_lock(place)
@@ -67,6 +70,16 @@ def hold(place: Path) -> None:
                 os.close(file)
 
 
+def release(place: Path) -> None:
+    """Ends the protection of a copy by a call of `hold`."""
+    with _lock:
+        _uses[place] -= 1
+        if not _uses[place]:
+            del _uses[place]
+            if place in _held:
+                os.close(_held.pop(place))
+
+
 def _open_lock(place: Path) -> int:
     return os.open(_find_used_file(place), os.O_RDWR | os.O_CREAT, 0o600)
 
@@ -79,19 +92,20 @@ def _is_there(file: int, place: Path) -> bool:
         return False
 
 
-def list_copies(folder: Path) -> list[KeptCopy]:
+def list_copies(folder: Path, kind: str = "*") -> list[KeptCopy]:
     """Returns the copies in a folder, the most recently used first.
 
     Args:
         folder: See `modelflow.archive.unpack.cache_folder`. The folder need not exist.
+        kind: The name of the folder in it. By default all folders count.
     """
     # Unfinished copies have another suffix.
-    found = map(_look_at, (one for one in folder.glob("*/*") if one.suffix in ("", SUFFIX)))
+    found = map(_look_at, (one for one in folder.glob(f"{kind}/*") if one.suffix in ("", SUFFIX)))
     return sorted(filter(None, found), key=lambda copy: copy.used_at, reverse=True)
 
 
 def prune(
-    folder: Path, *, most_bytes: int = 0, unused_for: float = 0.0, now: float
+    folder: Path, *, most_bytes: int = 0, unused_for: float = 0.0, now: float, kind: str = "*"
 ) -> list[KeptCopy]:
     """Removes the least recently used copies until the others fit.
 
@@ -100,11 +114,12 @@ def prune(
         most_bytes: The most bytes of all remaining copies.
         unused_for: Only copies whose latest use began at least so many seconds ago are removed.
         now: The time, as `time.time`.
+        kind: As for `list_copies`.
 
     Returns:
         The removed copies. A copy that a process uses is never removed.
     """
-    copies = list_copies(folder)
+    copies = list_copies(folder, kind)
     left = sum(copy.size for copy in copies)
     removed = []
     for copy in reversed(copies):

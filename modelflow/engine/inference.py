@@ -292,6 +292,12 @@ def inference_spec(
     )
 
 
+def is_inference(spec: FlowUnitSpec) -> bool:
+    """Tells whether a unit runs an engine."""
+    makers = spec.devices.values()
+    return any(isinstance(one, partial) and one.func is InferenceUnit for one in makers)
+
+
 def inference_unit(file: UnitFile) -> FlowUnitSpec:
     """Returns the description of the unit in a unit file of the type ``inference``.
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.serve.metrics.snapshot import ModelSnapshot
+from modelflow.serve.options import UNTUNED, Tuning
 
 if TYPE_CHECKING:
     from modelflow.serve.repository.models import Models
@@ -41,7 +42,7 @@ class ReplicaGroup(Protocol):
     def counts(self, told: Callable[[GroupCounts], object]) -> None:
         """Collects the counts of all processes, and passes them to the callback."""
 
-    def load(self, name: str, told: Told) -> None:
+    def load(self, name: str, told: Told, tuning: Tuning = UNTUNED) -> None:
         """Loads a model in all processes; see `Repository.load`.
 
         Raises:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from modelflow.errors import ConfigError
@@ -36,6 +37,13 @@ def has_grpc(kind: GrpcKind) -> bool:
 
 
 # ruff: noqa: RUF009
+
+
+Tuning = Mapping[str, int | float]
+"""Attributes that a client has set for the node whose calls count as calls of a model."""
+
+UNTUNED: Tuning = MappingProxyType({})
+"""The tuning of a model with the settings of its files."""
 
 
 # The headings of ``modelflow serve --help``.

@@ -117,6 +117,7 @@ class Server:
             self._loader,
             member.unloaded,
             member.activity,
+            member.tunings,
             may_be_empty=member.is_part,
         )
         return member.extend(own, self.options)

@@ -320,8 +320,9 @@ def test_what_cannot_guard_a_server_is_said_before_it_listens(graph, monkeypatch
 def test_all_processes_have_the_names_that_were_read_first(tmp_path):
     graph = tmp_path / "one.toml"
     graph.write_text('[flow]\nname = "first"\n')
-    sources = add_names((str(graph), f"x={graph}", str(tmp_path)), "")
+    given = {"engine": "", "cache_dir": None, "cache_size": None}
+    sources = add_names((str(graph), f"x={graph}", str(tmp_path)), given)
     graph.write_text('[flow]\nname = "second"\n')
     assert sources[:2] == (f"first={graph}", f"x={graph}")
     graph.write_text('[flow]\nname = "../a"\n')
-    assert add_names((str(graph),), "") == (f"one={graph}",)
+    assert add_names((str(graph),), given) == (f"one={graph}",)

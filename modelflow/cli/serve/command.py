@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from modelflow.cli.options.graph_options import tell_environment
-from modelflow.cli.options.parameters import declare_repeated
+from modelflow.cli.options.parameters import declare_repeated, read_size
 from modelflow.cli.options.settings_file import config_option, read_setting
 from modelflow.cli.options.shell_completion import complete_graph
 from modelflow.cli.serve.models import add_names, build_config
@@ -85,8 +85,10 @@ if TYPE_CHECKING:
 @declare_repeated(
     "--label",
     "labels",
-    "NAME:LABEL=VERSION",
-    "A name for a version, for clients: digits:stable=2. May be repeated.",
+    "NAME:LABEL=VERSION[@WEIGHT]",
+    "A name for a version, for clients: digits:stable=2. Several versions of a label share its "
+    "requests by weight: digits:stable=3@90 and digits:stable=4@10. A shadow version gets copies, "
+    "and its answers are discarded: digits:stable=5@shadow:20%. May be repeated.",
 )
 @click.option(
     "--model-config-file",
@@ -99,6 +101,19 @@ if TYPE_CHECKING:
     "batching_file",
     type=click.Path(path_type=Path),
     help="A batching_config.txt of TensorFlow Serving, for models that are not graphs.",
+)
+@click.option(
+    "--cache-dir",
+    type=click.Path(path_type=Path),
+    help="The folder for copies of models at URLs. Default: $MODELFLOW_CACHE, or "
+    "~/.cache/modelflow.",
+)
+@click.option(
+    "--cache-size",
+    type=read_size,
+    metavar="SIZE",
+    help="The most bytes of all copies, as in 20GiB. A new copy removes the least recently used "
+    "ones. A copy in use stays. Default: no limit.",
 )
 @field_options(SERVED)
 @on_option
@@ -142,7 +157,8 @@ def serve(**given: Any) -> int:
     The server answers over HTTP, and over gRPC if gRPC is installed.
 
     SOURCE is a graph file, the name of a ready graph, or a model. It may also be a folder with
-    versions of a model (1/ 2/ ...), or a folder of models. A graph is served as a model with the
+    versions of a model (1/ 2/ ...), or a folder of models. The URL of one of these is copied into a
+    cache (s3:// gs:// hf:// https:// oci://). A graph is served as a model with the
     graph's inputs and outputs, and each item of a request is a buffer. Ctrl-C ends the server at
     once. SIGTERM ends it after the accepted requests. SIGHUP loads new versions without a failed
     request, reads the API keys again, and reopens the access log.
@@ -153,7 +169,7 @@ def serve(**given: Any) -> int:
     modelflow serve digits=graphs/digits.toml resnet50.onnx ./models --poll 10
     curl -d '{"instances": [1.0, 2.0]}' http://127.0.0.1:8501/v1/models/graph:predict
     """
-    given["sources"] = add_names(given["sources"] or read_setting("sources"), given["engine"])
+    given["sources"] = add_names(given["sources"] or read_setting("sources"), given)
     tell_environment(Environment.of(os.environ))
     given["http"] = _split("--http", given["http"])
     given["grpc"] = _grpc_address(given["grpc"], GrpcKind(given["grpc_server"]))

@@ -14,6 +14,8 @@ from modelflow.errors import ConfigError
 if TYPE_CHECKING:
     from modelflow.serve.repository.config import ServeConfig
     from modelflow.serve.repository.source import VersionPolicy
+    from modelflow.serve.sources.cache import SourceCache
+    from modelflow.serve.traffic.split import Split
 
 
 def build_config(given: Mapping[str, Any], environment: Environment | None = None) -> "ServeConfig":
@@ -31,16 +33,17 @@ def build_config(given: Mapping[str, Any], environment: Environment | None = Non
     """
     from modelflow.serve.batching_parameters import read_batching_parameters
     from modelflow.serve.repository.config import ServeConfig, choose_name
-    from modelflow.serve.repository.source import ModelSettings, is_repository
+    from modelflow.serve.repository.source import ModelSettings, find_origin, is_repository
 
-    named: dict[str, Path] = {}
-    repositories: list[Path] = []
+    sources = _cache(given)
+    named: dict[str, str | Path] = {}
+    repositories: list[str | Path] = []
     for source in given["sources"]:
         name, path = _split_name(source)
-        if not name and is_repository(path, given["engine"]):
+        if not name and is_repository(find_origin(path, sources)[0], given["engine"]):
             repositories.append(path)
             continue
-        name = name or choose_name(path)
+        name = name or choose_name(path, sources)
         if name in named:
             raise click.UsageError(
                 f"two models have the name {name!r}, {named[name]} and {path}; give one another "
@@ -58,32 +61,54 @@ def build_config(given: Mapping[str, Any], environment: Environment | None = Non
         given["engine"],
     )
     labels = _labels(given["labels"])
-    config = ServeConfig(named, repositories, given["config_file"], settings, labels)
+    config = ServeConfig(
+        named, repositories, given["config_file"], settings, labels, sources=sources
+    )
     config.check_environment()
     return config
 
 
-def add_names(sources: Sequence[str], engine: str) -> tuple[str, ...]:
+def add_names(sources: Sequence[str], given: Mapping[str, Any]) -> tuple[str, ...]:
     """Returns the sources with their names, ``NAME=PATH``, for all processes of a server.
 
     A graph may be edited while a process restarts. The process must then keep the old name.
-    ``engine`` is the value of ``--engine``.
+
+    Args:
+        sources: The sources.
+        given: The values of all options, by parameter.
+
+    Raises:
+        ConfigError: A URL has another form, or the cache cannot be written.
     """
     from modelflow.serve.repository.config import choose_name
-    from modelflow.serve.repository.source import is_repository
+    from modelflow.serve.repository.source import find_origin, is_repository
 
-    return tuple(
-        source
-        if "=" in source or is_repository(Path(source), engine)
-        else f"{choose_name(_path_of(source))}={source}"
-        for source in sources
-    )
+    cache = _cache(given)
+
+    def add(source: str) -> str:
+        name, origin = _split_name(source)
+        if name or is_repository(find_origin(origin, cache)[0], given["engine"]):
+            return source
+        return f"{choose_name(origin, cache)}={source}"
+
+    return tuple(map(add, sources))
 
 
-def _split_name(source: str) -> tuple[str, Path]:
-    """Parses ``NAME=PATH``, or ``PATH``."""
+def _cache(given: Mapping[str, Any]) -> "SourceCache":
+    """Returns the cache of this command, which remembers its listings."""
+    from modelflow.serve.sources.cache import SourceCache
+
+    most = None if given["cache_size"] is None else int(given["cache_size"])
+    context = click.get_current_context(silent=True)
+    known: dict[str, Any] = {} if context is None else context.meta
+    cache: SourceCache = known.setdefault("sources", SourceCache(given["cache_dir"], most))
+    return cache
+
+
+def _split_name(source: str) -> tuple[str, str | Path]:
+    """Parses ``NAME=PATH``, or ``PATH``. A path may also be a URL."""
     name, mark, path = source.partition("=")
-    if not mark:
+    if not mark or "://" in name:  # a URL may hold the sign
         return "", _path_of(source)
     if not name or not path or "/" in name:
         raise click.UsageError(
@@ -92,8 +117,12 @@ def _split_name(source: str) -> tuple[str, Path]:
     return name, _path_of(path)
 
 
-def _path_of(text: str) -> Path:
-    """Returns the given path, or the file of the ready graph with that name."""
+def _path_of(text: str) -> str | Path:
+    """Returns the given path or URL, or the file of the ready graph with that name."""
+    from modelflow.serve.sources.url import is_url
+
+    if is_url(text):
+        return text
     path = Path(text)
     if path.suffix or path.exists():
         return path
@@ -111,14 +140,25 @@ def _policy(text: str) -> "VersionPolicy":
         raise click.UsageError(f"--{error}") from error
 
 
-def _labels(texts: Iterable[str]) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
+def _labels(texts: Iterable[str]) -> "dict[str, dict[str, Split]]":
+    from modelflow.serve.traffic.split import read_split
+
+    targets: dict[tuple[str, str], list[str]] = {}
     for text in texts:
-        place, mark, number = text.partition("=")
+        place, mark, target = text.partition("=")
         name, colon, label = place.rpartition(":")
-        if not (mark and colon and name and label and number.isdecimal()):
+        if not (mark and colon and name and label and target):
             raise click.UsageError(
                 f"--label: got {text!r}; expected NAME:LABEL=VERSION, as in digits:stable=2"
             )
-        found.setdefault(name, {})[label] = int(number)
+        targets.setdefault((name, label), []).append(target)
+    found: dict[str, dict[str, Split]] = {}
+    for (name, label), given in targets.items():
+        try:
+            split = read_split(f"--label {name}:{label}", given)
+        except ConfigError as error:
+            raise click.UsageError(str(error)) from error
+        if label.isdecimal():
+            raise click.UsageError(f"--label {name}:{label}: got a number; expected a word")
+        found.setdefault(name, {})[label] = split
     return found

@@ -29,12 +29,15 @@ if TYPE_CHECKING:
 
 
 class _Quiet(logging.Filter):
-    """A filter that drops log records until the replica is ready, if another logs the same."""
+    """A filter that drops log records until the replica is ready, if another logs the same.
+
+    A record with ``is_single`` passes, because no other replica logs the same.
+    """
 
     is_on = True
 
-    def filter(self, record: logging.LogRecord) -> bool:  # noqa: ARG002 - the same for all records
-        return not self.is_on
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not self.is_on or getattr(record, "is_single", False)
 
 
 @click.command(hidden=True)

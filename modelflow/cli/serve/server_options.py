@@ -119,6 +119,7 @@ class ServeCommand(GroupedCommand):
     groups = {  # noqa: RUF012
         SERVED: [
             *("overrides", "args", "versions", "labels", "config_file", "batching_file"),
+            *("cache_dir", "cache_size"),
             *("on", "share"),
             *_names(SERVED),
         ],

@@ -9,6 +9,7 @@ from modelflow.buffer import Buffer
 from modelflow.serve.access.keys import Group
 from modelflow.serve.grpc.service import Rpc, Service
 from modelflow.serve.interfaces import GroupCounts, ModelSource, ReplicaGroup
+from modelflow.serve.protocols.load_parameters import read_load_parameters
 from modelflow.serve.protocols.open_inference import (
     answer_of,
     configuration,
@@ -18,7 +19,7 @@ from modelflow.serve.protocols.open_inference import (
     index_of,
     infer,
     info_of,
-    no_parameters,
+    route_model,
     statistics_of,
     tensor_of,
 )
@@ -179,10 +180,13 @@ class OpenInferenceGrpc:
         rpc.answer(OPEN_INFERENCE["inference.RepositoryIndexResponse"](models=rows))
 
     def _load(self, rpc: Rpc, message: Any) -> None:
-        if message.parameters:
-            raise no_parameters()
+        parameters = {
+            name: getattr(one, one.WhichOneof("parameter_choice") or "string_param")
+            for name, one in message.parameters.items()
+        }
+        tuning = read_load_parameters(parameters)
         make_reply = partial(_answer_change, rpc, "RepositoryModelLoadResponse")
-        self._group.load(message.model_name, make_reply)
+        self._group.load(message.model_name, make_reply, tuning)
 
     def _unload(self, rpc: Rpc, message: Any) -> None:
         make_reply = partial(_answer_change, rpc, "RepositoryModelUnloadResponse")
@@ -190,7 +194,7 @@ class OpenInferenceGrpc:
 
     def _infer(self, rpc: Rpc, message: Any) -> None:
         request = self._read(message)
-        model = find_model(self._models, request.model_name, request.model_version)
+        model = route_model(self._models, request.model_name, request.model_version)
         _send(rpc, model, request, self._answer)
 
     def _read(self, message: Any) -> InferRequest:
@@ -208,7 +212,7 @@ class OpenInferenceGrpc:
     def _stream_infer(self, rpc: Rpc, message: Any) -> None:
         rpc.refusal = partial(stream_problem, message)
         request = self._read(message)
-        model = find_model(self._models, request.model_name, request.model_version)
+        model = route_model(self._models, request.model_name, request.model_version)
         if all(port.is_single for port in model.signature.outputs):
             _send(rpc, model, request, self._whole_stream)
         else:

@@ -175,8 +175,11 @@ class TensorflowGrpc:
     def _find(self, spec: Any) -> Model:
         return self._models.find(*_read_spec(spec))
 
+    def _route(self, spec: Any) -> Model:
+        return self._models.route(*_read_spec(spec))
+
     def _predict(self, rpc: Rpc, message: Any) -> None:
-        model = self._find(message.model_spec)
+        model = self._route(message.model_spec)
         model = model.with_signature(message.model_spec.signature_name)
         wanted = list_wanted_outputs(message.output_filter, model.outputs)
         arrays = predict_arrays(
@@ -199,14 +202,14 @@ class TensorflowGrpc:
         rpc.answer(answer)
 
     def _examples(self, method: str, rpc: Rpc, message: Any) -> None:
-        model = self._find(message.model_spec).with_signature(message.model_spec.signature_name)
+        model = self._route(message.model_spec).with_signature(message.model_spec.signature_name)
         examples = examples_of_input(message.input)
         make_reply = partial(rpc.settle, examples_response, method)
         rpc.on_gone = send_examples(model, examples, make_reply, rpc.terms).cancel
 
     def _tasks(self, rpc: Rpc, message: Any) -> None:
         tasks = read_tasks(message)
-        found = self._find(tasks[0].model_spec)
+        found = self._route(tasks[0].model_spec)
         models = [found.with_signature(task.model_spec.signature_name) for task in tasks]
         Tasks(rpc, tasks, models).send(examples_of_input(message.input))
 

@@ -168,6 +168,8 @@ def _own(models: Sequence[ModelSnapshot]) -> Iterator[Metric]:
     yield _family(counter, name, text, models, lambda one: one.outcomes, "code")
     name, text = "modelflow_refused", "Requests that were refused."
     yield _family(counter, name, text, models, lambda one: one.refused, "reason")
+    name, text = "modelflow_shadow_requests", "Copies for a shadow version, by result code."
+    yield _family(counter, name, text, models, lambda one: one.shadows, "code")
     name, text = "modelflow_cache_lookups", "Lookups in the response cache."
     yield _family(counter, name, text, models, _count_lookups, "result")
     name, text = "modelflow_requests_under_way", "Requests without a reply yet."

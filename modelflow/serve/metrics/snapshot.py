@@ -6,7 +6,7 @@ models.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from modelflow.draw.outline import Outline
@@ -23,7 +23,9 @@ _COUNTED = (
     *("outcomes", "rows", "failed_rows", "seconds", "answer_seconds", "failed_seconds"),
     *("cache_hits", "cache_misses", "last", "latencies", "exemplars"),
 )
-_NOT_SUMMED = ("name", "version", "outcomes", "refused", "last", "latencies", "exemplars")
+_NOT_SUMMED = (
+    *("name", "version", "outcomes", "refused", "last", "latencies", "exemplars", "shadows"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,7 @@ class ModelSnapshot:
             latencies, exemplars: As in `ModelCounts`.
         under_way: The number of requests without a reply yet.
         snapshot: The snapshot of the model's flow.
+        shadows: The number of finished copies by code, for which the version is a shadow.
     """
 
     name: str
@@ -54,6 +57,7 @@ class ModelSnapshot:
     under_way: int
     snapshot: Snapshot
     exemplars: tuple[Exemplar | None, ...] = (None,) * (len(BOUNDS) + 1)
+    shadows: Mapping[str, int] = field(default_factory=dict)
     cache_hits: int = 0
     cache_misses: int = 0
 
@@ -67,6 +71,7 @@ class ModelSnapshot:
             version=model.version,
             refused=dict(model.admission.refused),
             under_way=model.admission.under_way,
+            shadows=dict(model.shadows.outcomes),
             snapshot=Snapshot.of(
                 replace(model.flow.stats().without_words, answered=answered),
                 model.flow.scheduler.plan,
@@ -125,7 +130,7 @@ class ModelSnapshot:
 
     def document(self) -> dict[str, Any]:
         """Returns the snapshot as JSON values."""
-        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        found = {one.name: getattr(self, one.name) for one in fields(self)}
         return {**found, "snapshot": self.snapshot.document()}
 
     def past(self) -> "ModelSnapshot":
@@ -133,11 +138,12 @@ class ModelSnapshot:
         return replace(self, under_way=0, snapshot=self.snapshot.past)
 
     def __add__(self, other: "ModelSnapshot") -> "ModelSnapshot":
-        summed = (field.name for field in fields(self) if field.name not in _NOT_SUMMED)
+        summed = (one.name for one in fields(self) if one.name not in _NOT_SUMMED)
         return replace(
             self,
             outcomes=_sum(self.outcomes, other.outcomes),
             refused=_sum(self.refused, other.refused),
+            shadows=_sum(self.shadows, other.shadows),
             last=max(self.last, other.last),
             latencies=tuple(map(sum, zip(self.latencies, other.latencies, strict=True))),
             exemplars=tuple(map(_newest, self.exemplars, other.exemplars)),

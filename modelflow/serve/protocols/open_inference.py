@@ -41,7 +41,8 @@ _TYPES = {"BYTES": "TYPE_STRING"}  # all other names are TYPE_ and the datatype
 def configuration(model: Model) -> dict[str, Any]:
     """Returns the configuration of a model with the field names of ``inference.ModelConfig``.
 
-    If all inputs and outputs are batched, the shapes omit axis 0, as in Triton. Then
+    ``parameters`` holds the settings of a client that has loaded the model with ``config``. If all
+    inputs and outputs are batched, the shapes omit axis 0, as in Triton. Then
     ``max_batch_size`` is the most rows of one call of the model. A request may have more rows.
     """
     signature, batching = model.signature, model.batching
@@ -58,6 +59,10 @@ def configuration(model: Model) -> dict[str, Any]:
             "decoupled": not all(port.is_single for port in signature.outputs)
         },
     }
+    if model.tuning:
+        found["parameters"] = {
+            key: {"string_value": str(value)} for key, value in model.tuning.items()
+        }
     if is_batched:
         found["dynamic_batching"] = {
             "preferred_batch_size": list(batching.sizes),
@@ -225,6 +230,25 @@ def find_model(models: Models, name: str, version: str = "") -> Model:
         raise unknown_model(name, version) from problem
 
 
+def route_model(models: Models, name: str, version: str = "") -> Model:
+    """Returns the model for a request to infer; see `Models.route`.
+
+    Args:
+        models: The served models.
+        name: The name of the model.
+        version: The version, a label, or ``""`` for the newest version.
+
+    Raises:
+        Problem: As `find_model`.
+    """
+    try:
+        return models.route(name, version)
+    except Problem as problem:
+        if problem.code is not Code.NOT_FOUND:
+            raise
+        raise unknown_model(name, version) from problem
+
+
 def info_of(models: Models, model: Model) -> ModelInfo:
     """Returns the metadata of a model: its versions, inputs and outputs."""
     versions = tuple(str(one.version) for one in models.versions(model.name))
@@ -265,12 +289,6 @@ def index_of(models: Models, *, is_ready_alone: bool = False) -> list[dict[str, 
     """Returns the rows of the repository index: the models with their states."""
     rows = [_row(*one) for one in models.index()]
     return [row for row in rows if not is_ready_alone or row["state"] == "READY"]
-
-
-def no_parameters() -> Problem:
-    """Returns the error for a load request with parameters."""
-    message = "load: parameters (config, files) are not supported; expected none"
-    return Problem(message, Code.UNIMPLEMENTED)
 
 
 def _row(name: str, status: VersionStatus | None, reason: str) -> dict[str, str]:

@@ -20,8 +20,12 @@ from modelflow.serve.repository.source import (
     ModelConfig,
     ModelSettings,
     VersionPolicy,
+    find_origin,
     is_source,
 )
+from modelflow.serve.sources.cache import SourceCache
+from modelflow.serve.sources.url import is_url, name_of_url
+from modelflow.serve.traffic.split import Split
 from modelflow.wire.problem import Problem, refuse, sendable, shorten
 from modelflow.wire.proto import TF_SERVING
 
@@ -51,25 +55,31 @@ class ServeConfig:
 
     Attributes:
         named: A source for each model name: a graph file, a model, a folder with versions
-            (``1/ 2/ ...``), or a `Flow` that does not run yet.
-        repositories: Folders of graphs and models. Each model has the name of its file or folder.
+            (``1/ 2/ ...``), or a `Flow` that does not run yet. A URL names one of the first three.
+        repositories: Folders of graphs and models, or URLs of such folders. Each model has the name
+            of its file or folder.
         config_file: A ``models.config`` of TensorFlow Serving.
         settings: The settings of all models. Models of the ``config_file`` keep the file's version
             policy.
-        labels: Labels by model name, ``{"digits": {"stable": 2}}``, in addition to the file's.
+        labels: Labels by model name, ``{"digits": {"stable": 2}}``, in addition to the file's. A
+            `Split` has several versions.
         configured: The models that a client has set in place of the file. None if the file counts.
         only: The names of the models to serve. None for all models.
         without: The names of models that another process serves.
+        sources: The cache of the models at URLs.
     """
 
     named: Mapping[str, str | Path | Flow] = field(default_factory=lambda: MappingProxyType({}))
-    repositories: Sequence[Path] = ()
+    repositories: Sequence[str | Path] = ()
     config_file: Path | None = None
     settings: ModelSettings = field(default_factory=ModelSettings)
-    labels: Mapping[str, Mapping[str, int]] = field(default_factory=lambda: MappingProxyType({}))
+    labels: Mapping[str, Mapping[str, int | Split]] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
     configured: Sequence[ModelConfig] | None = None
     only: Collection[str] | None = None
     without: Collection[str] = ()
+    sources: SourceCache = field(default_factory=SourceCache)
 
     def check(self) -> None:
         """Checks that every named source exists, before any model is served.
@@ -81,15 +91,10 @@ class ServeConfig:
         if not (self.named or self.repositories or self.config_file):
             raise ConfigError("there is nothing to serve; give a graph: modelflow serve graph.toml")
         for name, origin in self.named.items():
-            self._source(name, origin).check()
-        for folder in self.repositories:
-            if advice := describe_unread(folder):
-                raise ConfigError(f"{folder}: no engine reads it{advice}")
-            for path in _inside(folder):
-                if path.is_dir() and not is_source(path):
-                    logger.warning("%s: holds nothing to serve, and is passed over", path)
-                elif not _is_text(name_of(path)):
-                    logger.warning("%r: no name that is UTF-8, and is passed over", str(path))
+            source = self._source(name, origin)
+            if source.remote is None:  # the files at a URL may appear later
+                source.check()
+        self._check_repositories()
         known = replace(self, only=None, without=()).read()
         for name in self.labels:
             if name not in known:
@@ -97,6 +102,17 @@ class ServeConfig:
                 raise ConfigError(
                     f"label of {name!r}: there is no such model{near} (models: {names})"
                 )
+
+    def _check_repositories(self) -> None:
+        for place in self.repositories:
+            folder, _ = find_origin(place, self.sources)
+            if advice := describe_unread(folder):
+                raise ConfigError(f"{folder}: no engine reads it{advice}")
+            for path in _inside(folder):
+                if path.is_dir() and not is_source(path):
+                    logger.warning("%s: holds nothing to serve, and is passed over", path)
+                elif not _is_text(name_of(path)):
+                    logger.warning("%r: no name that is UTF-8, and is passed over", str(path))
 
     def check_environment(self) -> None:
         """Checks that each setting of the environment fits at least one model.
@@ -178,12 +194,13 @@ class ServeConfig:
     def _configure(self) -> Sequence[ModelConfig]:
         if self.configured is not None:
             return self.configured
-        return () if self.config_file is None else read_model_config(self.config_file)
+        return () if self.config_file is None else read_model_config(self.config_file, self.sources)
 
-    def _repository(self, folder: Path) -> Iterator[ModelConfig]:
+    def _repository(self, place: str | Path) -> Iterator[ModelConfig]:
+        folder, remote = find_origin(place, self.sources)
         for path in _inside(folder):
             if is_source(path) and _is_text(name_of(path)):
-                yield self._source(name_of(path), path)
+                yield replace(self._source(name_of(path), path), remote=remote)
 
     def _source(self, name: str, origin: str | Path | Flow) -> ModelConfig:
         if not _is_text(name):
@@ -191,7 +208,8 @@ class ServeConfig:
         settings = replace(self.settings, labels=self.labels.get(name, {}))
         if isinstance(origin, Flow):
             return ModelConfig(name, origin, settings)
-        return ModelConfig(name, Path(origin), settings)
+        path, remote = find_origin(origin, self.sources)
+        return ModelConfig(name, path, settings, remote)
 
 
 def _inside(folder: Path) -> list[Path]:
@@ -210,12 +228,19 @@ def name_of(path: Path) -> str:
     return path.name if path.is_dir() or not path.suffix else path.stem
 
 
-def choose_name(path: Path) -> str:
+def choose_name(origin: str | Path, sources: SourceCache | None = None) -> str:
     """Returns the name of a graph or a model that is given without a name.
 
     This is the graph's ``[flow] name`` if a URL can hold that name. Otherwise, and for an archive,
     it is `name_of` the path.
+
+    Args:
+        origin: The path or the URL of the graph or model.
+        sources: The cache of the models at URLs. Needed for a URL.
     """
+    path, remote = find_origin(origin, sources)
+    if remote is not None and remote.listing is None:  # the listing has failed
+        return name_of_url(str(origin))
     if is_graph_file(path) and not is_archive_file(path) and path.is_file():
         with contextlib.suppress(ConfigError):  # the load reports the error
             config = read_config(path)
@@ -239,12 +264,13 @@ def as_serve_config(sources: object) -> ServeConfig:
     )
 
 
-def read_model_config(path: Path) -> list[ModelConfig]:
+def read_model_config(path: Path, sources: SourceCache | None = None) -> list[ModelConfig]:
     """Returns the models of a ``models.config``, with their version policies and labels.
 
     Args:
         path: The file, a ``ModelServerConfig`` in protobuf's text form. A relative ``base_path``
             starts at the folder of the file.
+        sources: The cache of the models at URLs. Needed for a ``base_path`` that is a URL.
 
     Raises:
         ConfigError: the file cannot be read or is invalid.
@@ -257,10 +283,12 @@ def read_model_config(path: Path) -> list[ModelConfig]:
         config = TF_SERVING.parse_text("tensorflow.serving.ModelServerConfig", text, str(path))
     except Problem as problem:
         raise ConfigError(str(problem)) from problem
-    return [*_models_of(config, str(path), path.parent)]
+    return [*_models_of(config, str(path), path.parent, sources)]
 
 
-def _models_of(config: Any, where: str, folder: Path) -> Iterator[ModelConfig]:
+def _models_of(
+    config: Any, where: str, folder: Path, sources: SourceCache | None = None
+) -> Iterator[ModelConfig]:
     if config.WhichOneof("config") == "custom_model_config":
         raise ConfigError(f"{where}: custom_model_config; expected model_config_list")
     for place, model in enumerate(config.model_config_list.config):
@@ -269,9 +297,10 @@ def _models_of(config: Any, where: str, folder: Path) -> Iterator[ModelConfig]:
                 raise ConfigError(
                     f"{where}: config {place} ({model.name or model.base_path}) has no {key}"
                 )
-        path = folder / model.base_path.removeprefix("file://")
+        base = model.base_path.removeprefix("file://")
+        path, remote = find_origin(base if is_url(base) else folder / base, sources)
         settings = ModelSettings(_policy(model), dict(model.version_labels))
-        yield ModelConfig(model.name, path, settings)
+        yield ModelConfig(model.name, path, settings, remote)
 
 
 def _policy(model: Any) -> VersionPolicy:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 # Imported early. The first load of a process would otherwise pay for the import within its time
 # limit.
@@ -14,7 +14,7 @@ from modelflow.config.flow_config import FlowConfig
 from modelflow.config.override import apply_overrides, substitute_args
 from modelflow.config.read import is_graph_file, read_config
 from modelflow.engine.engine import LoadGroup
-from modelflow.engine.inference import inference_spec
+from modelflow.engine.inference import inference_spec, is_inference
 from modelflow.engine.lookup import engine_for, engine_names, find_engine
 from modelflow.engine.model_file import read_model_file
 from modelflow.engine.python.unread import find_kind
@@ -22,6 +22,7 @@ from modelflow.errors import ConfigError
 from modelflow.flow import Flow
 from modelflow.graph.files import look_beside
 from modelflow.model import model_graph, model_spec
+from modelflow.serve.options import UNTUNED, Tuning
 from modelflow.unit.spec import FlowUnitSpec
 from modelflow.wire.tf_serving.documents import DEFAULT_SIGNATURE, PREDICT_METHOD
 
@@ -57,12 +58,20 @@ def is_graph(path: Path) -> bool:
     return is_graph_file(path) and find_kind(path) is None
 
 
-def list_signatures(path: Path, settings: "ModelSettings") -> list[SignatureFlow]:
+def list_signatures(
+    path: Path, settings: "ModelSettings", tuning: Tuning = UNTUNED
+) -> list[SignatureFlow]:
     """Returns the signatures of a graph file or a model, the default signature first.
+
+    Args:
+        path: The graph file or the model.
+        settings: The settings of the model.
+        tuning: The settings of a client; see `ModelSettings`.
 
     Raises:
         ConfigError, EngineError: the model cannot be read.
     """
+    settings = replace(settings, tuning=tuning)
     if is_graph(path):
         return [SignatureFlow(lambda _: _graph_flow(path, settings))]
     reader: str | None = settings.reader or None  # None for the folder of a unit
@@ -108,7 +117,7 @@ def _model_flow(path: Path, spec: FlowUnitSpec, settings: "ModelSettings") -> Fl
         node += "_"
     attributes = {"flowunit": spec.name, "batch_size": _BATCH, **settings.batching}
     graph = model_graph(spec, attributes, inputs, outputs, node)
-    return Flow(graph, units=(spec,), overrides=settings.overrides)
+    return Flow(graph, units=(spec,), overrides=_add_tuning(settings, node))
 
 
 def _graph_flow(path: Path, settings: "ModelSettings") -> Flow:
@@ -129,11 +138,28 @@ def _graph_flow(path: Path, settings: "ModelSettings") -> Flow:
 
 def _flow(config: FlowConfig, settings: "ModelSettings") -> Flow:
     overrides, args = settings.overrides, settings.args
+    if settings.tuning:
+        overrides = _add_tuning(
+            settings, _find_model_node(Flow(config, overrides=overrides, args=args))
+        )
     if settings.engine is None or not any(_find_placements(config, settings)):
         return Flow(config, overrides=overrides, args=args)
     from modelflow.remote import place_nodes
 
     return Flow(place_nodes(config, settings.engine(), overrides=overrides, args=args))
+
+
+def _add_tuning(settings: "ModelSettings", node: str) -> Mapping[str, Any]:
+    """Returns the overrides, with the settings of a client for a node."""
+    tuned = {f"{node}.{key}": value for key, value in settings.tuning.items()}
+    return {**settings.overrides, **tuned}
+
+
+def _find_model_node(flow: Flow) -> str:
+    """Returns the node whose calls count as calls of the model; see `snapshot.model_node`."""
+    specs = {node.name: node.spec for node in flow.graph.nodes.values() if node.spec is not None}
+    engines = [name for name, spec in specs.items() if is_inference(spec)]
+    return (engines or [*specs])[-1]
 
 
 def _find_placements(config: FlowConfig, settings: "ModelSettings") -> Iterator[str]:

@@ -46,6 +46,7 @@ def load_version(
         served = ServedModel(name, version.number, flow, loop_queue, options)
         served.signature_name, served.method = signature.name, signature.method
         served.tensor_names = signature.tensor_names
+        served.tuning = version.tuning
         return served
 
     default, *further = version.signatures()
@@ -64,7 +65,7 @@ def load_version(
             else:
                 other.figures, other.admission = model.figures, model.admission
                 other.cache = model.cache
-        if version.records is not None:
+        if version.records is not None and version.records.is_file():
             warm_up(model, version.records)
         loader.check_wanted()  # the load may have been given up during warm-up
     return model

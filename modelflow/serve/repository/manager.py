@@ -18,6 +18,7 @@ from modelflow.serve.repository.source import ModelConfig, ModelVersion
 from modelflow.serve.repository.states import ON_THE_WAY, Event, Failure, Instance, reconcile
 from modelflow.serve.repository.work import ALONE
 from modelflow.serve.requests.served_model import ServedModel
+from modelflow.serve.traffic.split import Split
 from modelflow.wire.problem import Code, Problem, reason_of, sendable
 from modelflow.wire.tf_serving.documents import State, VersionStatus
 
@@ -51,12 +52,12 @@ class VersionManager:
         self._options = options
         self._activity = activity
         self._wanted: dict[int, ModelVersion] = {}
-        self._labels: dict[str, int] = {}
+        self._labels: dict[str, Split] = {}
         self._instances: list[Instance] = []  # until their flows have ended
         self._failed: dict[int, Failure] = {}
         self._told: list[Told] = []
         self._reason = ""
-        self._blamed: set[tuple[str, int]] = set()  # labels whose version is not loaded
+        self._blamed: dict[str, str] = {}  # the warnings about labels
         models.expect(name)
 
     @property
@@ -76,7 +77,13 @@ class VersionManager:
         """
         self._reason = ""
         self._wanted = {version.number: version for version in versions}
-        self._labels = dict(config.settings.labels)
+        for one in self._instances:  # a failed change has been taken back
+            number = one.version.number
+            wanted = self._wanted.get(number)
+            if one.state is State.AVAILABLE and wanted and one.version.stamp == wanted.stamp:
+                self._failed.pop(number, None)
+        labels = config.settings.labels.items()
+        self._labels = {label: Split.of(target) for label, target in labels}
         self._reconcile(is_retry=is_retry)
 
     def want_nothing(self) -> None:
@@ -148,6 +155,9 @@ class VersionManager:
         self._note(number, State.START)
 
         def load() -> tuple[ServedModel, VersionActivity]:
+            if version.copy is not None:  # before the time limit of the load begins
+                version.copy.fetch(self._loader.check_wanted)
+                instance.is_copied = True
             self._loop_queue.post(partial(self._on_begin, instance))
             doing = self._activity.begin(name, number)
             try:
@@ -238,7 +248,7 @@ class VersionManager:
         if instance.timer is not None:
             instance.timer.cancel()
         if isinstance(outcome, Exception):
-            self._instances.remove(instance)
+            self._forget(instance)
             if instance.step(Event.FAIL):
                 self._fail(instance.version, outcome)
                 self._reconcile()
@@ -258,6 +268,11 @@ class VersionManager:
             self._retire(older)
         self._reconcile()
 
+    def _forget(self, instance: Instance) -> None:
+        self._instances.remove(instance)
+        if instance.version.copy is not None and instance.is_copied:
+            instance.version.copy.release()
+
     def _on_close(self, instance: Instance) -> None:
         """Retires a version whose flow has ended by itself. `_on_unload` gets the reason."""
         if instance.state is State.AVAILABLE:
@@ -267,7 +282,7 @@ class VersionManager:
 
     def _on_unload(self, instance: Instance, outcome: Exception | None) -> None:
         number, text = instance.version.number, "" if outcome is None else reason_of(outcome)
-        self._instances.remove(instance)
+        self._forget(instance)
         if not instance.step(Event.UNLOAD):  # a dropped load, whose end changes no status
             if text:
                 told = "model %r, version %d: a dropped load did not end well: %s"
@@ -317,13 +332,23 @@ class VersionManager:
     def _settle(self) -> None:
         """Sets labels, records whether all versions are available, and calls the callbacks."""
         self._models.keep_labels(self.name, self._labels)
-        for label, number in self._labels.items():
+        for label, split in self._labels.items():
+            missing = [
+                number
+                for number in (*split.shares, *split.shadows)
+                if not self._list(number, State.AVAILABLE)
+            ]
+            text = (
+                f"label {label!r} of model {self.name!r}: versions not loaded: "
+                f"{', '.join(map(str, missing))}; the others take their share"
+            )
             try:
-                self._models.move_label(self.name, label, number)
+                self._models.move_label(self.name, label, split)
             except Problem as problem:
-                if (label, number) not in self._blamed:  # log once, not at every poll
-                    logger.warning("%s", problem)
-                self._blamed.add((label, number))
+                text = str(problem)
+            if missing and self._blamed.get(label) != text:  # log once, not at every poll
+                logger.warning("%s", text)
+            self._blamed[label] = text if missing else ""
         is_complete = all(self._list(number, State.AVAILABLE) for number in self._wanted)
         self._models.settle(self.name, is_complete=bool(self._wanted) and is_complete)
         failed = [one.error for number, one in self._failed.items() if number in self._wanted]

@@ -8,6 +8,8 @@ from modelflow.errors import did_you_mean
 from modelflow.serve.repository.states import ON_THE_WAY
 from modelflow.serve.requests.model import Model
 from modelflow.serve.requests.state.shared_memory import SharedRegions
+from modelflow.serve.traffic.shadows import Shadows
+from modelflow.serve.traffic.split import Label, Split
 from modelflow.wire.problem import Code, Problem, refuse
 from modelflow.wire.tf_serving.documents import State, VersionStatus
 
@@ -22,7 +24,7 @@ class _Entry:
     models: dict[int, Model] = field(default_factory=dict)
     newest: Model | None = None  # of ``models``
     statuses: dict[int, VersionStatus] = field(default_factory=dict)
-    labels: dict[str, int] = field(default_factory=dict)
+    labels: dict[str, Label] = field(default_factory=dict)
     is_due: bool = False  # the server is ready only with this model
     is_settled: bool = False  # every wanted version has loaded or failed
     is_complete: bool = False  # every wanted version was available once
@@ -35,6 +37,11 @@ class _Entry:
             return not self.is_settled
         found = self.statuses.values()
         return any(s.state in ON_THE_WAY and number in (None, s.version) for s in found)
+
+    def is_label(self, version: str) -> bool:
+        """Tells whether the text for a version is a label, or may be a label after the load."""
+        is_word = bool(version) and not version.isdecimal()
+        return is_word and (version in self.labels or self.is_coming(None))
 
     def amiss(self) -> str:
         """Returns the reason why the model is not ready, or ``""``.
@@ -62,6 +69,7 @@ class Models:
         self.regions = SharedRegions(is_allowed=is_memory_shared)
         """The shared memory that requests may name."""
         self._entries: dict[str, _Entry] = {}
+        self.shadows = Shadows()
         self.on_change: Callable[[], object] | None = None
         """Called after each change of the table."""
         self.call_when_seen: Callable[[Callable[[], object]], object] = _at_once
@@ -86,8 +94,27 @@ class Models:
         models = self._entry(name).models
         return [models[number] for number in sorted(models, reverse=True)]
 
+    def route(self, name: str, version: str = "", label: str = "") -> Model:
+        """Returns the model for a request to infer; see `find`.
+
+        A label with several versions gives each its share of the calls of this method.
+        """
+        entry = self._entries.get(name) or _NOBODY
+        if entry.newest is not None and not (version or label):
+            return entry.newest
+        if entry.is_label(version):
+            version, label = "", version
+        found = entry.labels.get(label)
+        chosen = None if found is None else found.choose(entry.models)
+        if found is None or chosen is None:
+            return self.find(name, version, label)
+        return self.shadows.with_copies(chosen, found.choose_shadows(entry.models))
+
     def find(self, name: str, version: str = "", label: str = "") -> Model:
         """Returns the model of a version (``""``, ``"0"``: the newest) or a label.
+
+        A label may also stand in place of the version. Of a label with several versions this is the
+        version with the largest weight.
 
         Raises:
             Problem: the model is not found. The code is `Code.UNAVAILABLE` while it is being
@@ -96,9 +123,15 @@ class Models:
         entry = self._entries.get(name) or _NOBODY
         if entry.newest is not None and not (version or label):
             return entry.newest
+        if entry.is_label(version):
+            version, label = "", version
         number = _number(version)
         if label:
-            number = entry.labels.get(label)
+            target = entry.labels.get(label)
+            main = None if target is None else target.find_main(entry.models)
+            if main is not None:
+                return main
+            number = None if target is None else max(target.split.shares)
             if number is None and not entry.is_coming(None):
                 near = did_you_mean(label, entry.labels)
                 refuse(f"Unrecognized servable version label: {label}{near}")
@@ -218,7 +251,7 @@ class Models:
                 "name": name,
                 "models": [key_of(model) for model in entry.models.values()],
                 "statuses": [list(astuple(status)) for status in entry.statuses.values()],
-                "labels": entry.labels,
+                "labels": {key: one.split.document() for key, one in entry.labels.items()},
                 **{key: getattr(entry, key) for key in _FACTS},
             }
             for name, entry in self._entries.items()
@@ -235,7 +268,12 @@ class Models:
             peer: The number of the process.
         """
         kept = {name: entry for name, entry in self._entries.items() if entry.peer != peer}
+        before = {name: entry.labels for name, entry in self._entries.items()}
         self._entries = {**kept, **{one["name"]: _entry(one, model_of, peer) for one in document}}
+        for name, entry in self._entries.items():  # labels keep their credits
+            for key, old in before.get(name, {}).items():
+                if key in entry.labels and entry.labels[key].split == old.split:
+                    entry.labels[key] = old
         self._on_change()
 
     def lose(self, peer: int) -> None:
@@ -250,23 +288,26 @@ class Models:
 
     # -- labels ---------------------------------------------------------------------------------
 
-    def move_label(self, name: str, label: str, number: int) -> None:
-        """Assigns a label to a version.
+    def move_label(self, name: str, label: str, target: int | Split) -> None:
+        """Assigns a label to a version, or to several.
 
         Raises:
-            Problem: the version is not loaded. The label does not move.
+            Problem: none of the versions that answer is loaded. The label does not move.
         """
-        if number not in self._entry(name).models:
+        split = Split.of(target)
+        if not split.shares.keys() & self._entry(name).models.keys():
+            numbers = ", ".join(map(str, split.shares))
             refuse(
-                f"Request to assign label {label!r} to version {number} of model {name!r}, which "
+                f"Request to assign label {label!r} to version {numbers} of model {name!r}, which "
                 "is not currently available for inference",
                 Code.FAILED_PRECONDITION,
             )
-        if self._entries[name].labels.get(label) != number:
-            self._entries[name].labels[label] = number
+        known = self._entries[name].labels.get(label)
+        if known is None or known.split != split:
+            self._entries[name].labels[label] = Label(split)
             self._on_change()
 
-    def keep_labels(self, name: str, labels: Mapping[str, int]) -> None:
+    def keep_labels(self, name: str, labels: Mapping[str, object]) -> None:
         """Removes the labels that are not among these."""
         kept = self._entries[name].labels
         for label in kept.keys() - labels.keys():
@@ -297,7 +338,7 @@ def _entry(found: Mapping[str, Any], model_of: Callable[[Any], Model], peer: int
         models,
         models[max(models)] if models else None,
         {status.version: status for status in statuses},
-        dict(found["labels"]),
+        {key: Label(Split(*map(dict, one))) for key, one in found["labels"].items()},
         **{key: found[key] for key in _FACTS},
         peer=peer,
     )

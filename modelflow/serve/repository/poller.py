@@ -35,11 +35,12 @@ OnFound = Callable[[Mapping[str, FoundModel]], None]
 
 
 def look(config: ServeConfig) -> dict[str, FoundModel]:
-    """Returns the models to serve by name. Reads folders.
+    """Returns the models to serve by name. Reads folders, and lists the files at URLs.
 
     Raises:
         ConfigError: the configuration cannot be read.
     """
+    config.sources.look_again()
     return {name: _look_at(model) for name, model in config.read().items()}
 
 

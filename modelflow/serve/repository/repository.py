@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from modelflow.errors import ConfigError, FlowFailed, did_you_mean
@@ -12,7 +13,7 @@ from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.serve.activity import ActivityTable
 from modelflow.serve.interfaces import GroupCounts, Told
 from modelflow.serve.metrics.snapshot import ModelSnapshot
-from modelflow.serve.options import ServeOptions
+from modelflow.serve.options import UNTUNED, ServeOptions, Tuning
 from modelflow.serve.repository.config import ServeConfig, as_serve_config, read_reload_request
 from modelflow.serve.repository.loader import Loader
 from modelflow.serve.repository.manager import VersionManager
@@ -34,13 +35,14 @@ class Repository:
         is_open: Clients may load and unload models.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - its configuration, and the changes of clients
         self,
         sources: Mapping[str, str | Path | Flow] | ServeConfig,
         options: ServeOptions,
         loader: Loader,
         unloaded: Collection[str] = frozenset(),
         activity: ActivityTable | None = None,
+        tunings: Mapping[str, Tuning] = MappingProxyType({}),
         *,
         may_be_empty: bool = False,
     ) -> None:
@@ -52,6 +54,7 @@ class Repository:
             loader: Loads the models. The server stops it.
             unloaded: The configured models that clients have unloaded.
             activity: The activity records of versions. None if no supervisor reads them.
+            tunings: The settings of clients, by model.
             may_be_empty: This process may serve no model, because other processes serve some.
 
         Raises:
@@ -69,6 +72,7 @@ class Repository:
         self._loop_queue: LoopQueue | None = None
         self._managers: dict[str, VersionManager] = {}
         self._unloaded = set(unloaded)
+        self._tunings = dict(tunings)
         self._found: Mapping[str, FoundModel] = {}  # by the first scan
         self._failures: Sequence[Exception] = ()  # of the first loads
         self._is_ending = False
@@ -149,6 +153,7 @@ class Repository:
     def end(self) -> None:
         """Stops the scans, and notifies all callers that wait for a load."""
         self._is_ending = True
+        self.models.shadows.end()
         self._poller.end(_ending())
         for manager in self._managers.values():
             manager.tell(_ending())
@@ -160,10 +165,14 @@ class Repository:
         own = [model for model in self.models if isinstance(model, ServedModel)]
         told(GroupCounts([ModelSnapshot.of(model) for model in own]))
 
-    def load(self, name: str, told: Told) -> None:
+    def load(self, name: str, told: Told, tuning: Tuning = UNTUNED) -> None:
         """Loads a model that was unloaded, has failed, or may have changed.
 
-        ``told`` is called with the error, or None, when every version has loaded or failed.
+        Args:
+            name: The model's name.
+            told: Called with the error, or None, when every version has loaded or failed.
+            tuning: Settings until the next load. If a version fails with them, the settings before
+                count again.
 
         Raises:
             Problem: clients may not load models.
@@ -176,9 +185,21 @@ class Repository:
                 message = f"there is no such model{did_you_mean(name, found)}"
                 told(Problem(message, Code.NOT_FOUND))
                 return
+            if tuning and isinstance(found[name].config.origin, Flow):
+                told(Problem("config: the model is a flow of a program, which is loaded once"))
+                return
             self._unloaded.discard(name)
-            self._manager(name).when_settled(told)
+            before = self._tunings.get(name, UNTUNED)
+            self._tunings[name] = tuning
+            self._manager(name).when_settled(partial(on_tried, found[name], before))
             self._want({name: found[name]}, is_retry=True)
+
+        def on_tried(model: FoundModel, before: Tuning, error: Exception | None) -> None:
+            if error is not None and tuning and self._tunings.get(name) is tuning:
+                self._tunings[name] = before
+                if not self._is_ending:
+                    self._want({name: model})
+            told(error)
 
         try:
             self._check_runs()
@@ -198,6 +219,7 @@ class Repository:
             message = f"failed to unload {name!r}: there is no such model"
             raise Problem(message + did_you_mean(name, self._managers), Code.NOT_FOUND)
         self._unloaded.add(name)
+        self._tunings.pop(name, None)
         self._managers[name].want_nothing()
         told(None)
 
@@ -238,6 +260,8 @@ class Repository:
 
         def on_found(found: Mapping[str, FoundModel]) -> None:
             self._unloaded.difference_update(names)
+            for name in names:
+                self._tunings.pop(name, None)
             if names:
                 self._when_all_settled(names, on_tried)
             self._on_found(found)
@@ -249,9 +273,9 @@ class Repository:
     def _move_labels(self, sources: Iterable[ModelConfig]) -> Problem | None:
         """Moves labels to their versions, and returns the error of the first that cannot move."""
         for source in sources:
-            for label, number in source.settings.labels.items():
+            for label, target in source.settings.labels.items():
                 try:
-                    self.models.move_label(source.name, label, number)
+                    self.models.move_label(source.name, label, target)
                 except Problem as problem:
                     return problem
         return None
@@ -290,7 +314,9 @@ class Repository:
             if model.reason:
                 self._manager(name).blame(model.reason)
             else:
-                self._manager(name).want(model.config, model.versions, is_retry=is_retry)
+                tuning = self._tunings.get(name, UNTUNED)
+                versions = [version.tune(tuning) for version in model.versions]
+                self._manager(name).want(model.config, versions, is_retry=is_retry)
 
     def _when_all_settled(
         self, names: Collection[str], told: Callable[[Sequence[Exception]], None]

@@ -11,11 +11,12 @@ from modelflow.archive.suffix import is_archive_file
 from modelflow.config.flow_config import FlowConfig
 from modelflow.config.override import Environment
 from modelflow.config.read import list_named_graphs, read_config, ready_graphs
-from modelflow.engine.lookup import engine_names, find_engine, find_versions
+from modelflow.engine.lookup import engine_names, find_engine, find_versions, weight_files
 from modelflow.engine.python.unread import describe_unread
 from modelflow.errors import ConfigError, did_you_mean
 from modelflow.flow import Flow
 from modelflow.registry.folder import is_unit_file
+from modelflow.serve.options import UNTUNED, Tuning
 from modelflow.serve.repository.flows import (
     NODE,
     SignatureFlow,
@@ -23,6 +24,9 @@ from modelflow.serve.repository.flows import (
     list_placed,
     list_signatures,
 )
+from modelflow.serve.sources.cache import Found, RemoteCopy, SourceCache
+from modelflow.serve.sources.url import is_url
+from modelflow.serve.traffic.split import Split
 
 if TYPE_CHECKING:
     from modelflow.remote import PlacementEngine
@@ -83,7 +87,9 @@ class ModelVersion:
         is_whole: The stamp covers all files of the version. This is true for models and archives,
             but not for a graph file, whose models may be anywhere.
         signatures: Returns the signatures. Called on a thread of the loader.
-        records: The file of warm-up requests, or None.
+        records: The file of warm-up requests, which need not exist.
+        tuning: The settings of a client in place of the files' settings.
+        copy: The copy of a version at a URL, which must be fetched before a load.
     """
 
     number: int
@@ -91,9 +97,26 @@ class ModelVersion:
     is_whole: bool
     signatures: Callable[[], Sequence[SignatureFlow]]
     records: Path | None = None
+    copy: RemoteCopy | None = None
+    tuning: Tuning = field(default_factory=lambda: UNTUNED)
+
+    def tune(self, tuning: Tuning) -> "ModelVersion":
+        """Returns the version with settings of a client. They are loaded as a change of the files.
+
+        Args:
+            tuning: The settings. Empty for those of the files.
+        """
+        if not tuning:
+            return self
+        signatures: Any = self.signatures
+        stamp = self.stamp, tuple(sorted(tuning.items()))
+        made = partial(signatures, tuning=tuning)
+        return replace(self, stamp=stamp, signatures=made, tuning=tuning)
 
     def open(self) -> Flow:
         """Returns the flow of the default signature, which does not run yet."""
+        if self.copy is not None:
+            self.copy.fetch(lambda: None)
         return self.signatures()[0].make(None)
 
 
@@ -103,7 +126,7 @@ class ModelSettings:
 
     Attributes:
         policy: The choice of versions.
-        labels: Version numbers by label.
+        labels: By label the version, or the versions with their shares.
         overrides: Changes of node attributes, ``{"node.key": value}``.
         args: Values for ``[args]``.
         environment: Settings from environment variables, each for the models that it fits.
@@ -111,17 +134,20 @@ class ModelSettings:
         batching: Attributes of the node of a model that is no graph. ``overrides`` take precedence.
         reader: The engine of models that are no graph: a name, or ``"module:Class"``. ``""`` for
             the engine that fits the form of the file.
+        tuning: The settings of a client for the node whose calls count as calls of the model. They
+            take precedence over all others.
         engine: Creates the placement engine of each loaded graph. A graph that is loaded again has
             new replicas. None if placed nodes run in this process.
     """
 
     policy: VersionPolicy = LATEST
-    labels: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
+    labels: Mapping[str, int | Split] = field(default_factory=lambda: _NOTHING)
     overrides: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     args: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     batching: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     environment: Environment = field(default_factory=Environment)
     reader: str = ""
+    tuning: Tuning = field(default_factory=lambda: UNTUNED)
     engine: "Callable[[], PlacementEngine] | None" = None
 
     def of_model(self) -> "ModelSettings":
@@ -138,11 +164,13 @@ class ModelConfig:
         name: The model's name in requests.
         origin: A path, or a flow. A flow is version 1 and can be loaded only once.
         settings: The settings of the model.
+        remote: The files at the URL of the model. The path is then in their outline.
     """
 
     name: str
     origin: Path | Flow
     settings: ModelSettings = field(default_factory=ModelSettings)
+    remote: Found | None = None
 
     def check(self) -> None:
         """Checks that the source exists.
@@ -150,8 +178,14 @@ class ModelConfig:
         Raises:
             ConfigError: the source holds no graph or model.
         """
+        remote = self.remote
+        if remote is not None and remote.listing is None:
+            raise ConfigError(remote.error)
         if not (isinstance(self.origin, Flow) or is_source(self.origin, self.settings.reader)):
-            raise ConfigError(_absent(self.origin))
+            text = _absent(self.origin)
+            if remote is not None:
+                text = text.replace(str(remote.path), remote.source.shown)
+            raise ConfigError(text)
 
     def names(self) -> tuple[set[str], set[str]]:
         """Returns the names of the nodes and arguments of all versions, for settings.
@@ -214,14 +248,38 @@ class ModelConfig:
     def _version(self, number: int, path: Path) -> ModelVersion:
         content = content_of(path, self.settings.reader) or path
         settings = self.settings if is_graph(content) else self.settings.of_model()
-        records = content / _RECORDS
-        return ModelVersion(
-            number,
-            _stamp(path),
-            not is_graph(content) or is_archive_file(content),
-            partial(list_signatures, content, settings),
-            records if records.is_file() else None,
-        )
+        is_whole = not is_graph(content) or is_archive_file(content)
+        stamp: object
+        copy = None
+        if self.remote is None:
+            stamp = _stamp(path)
+        else:
+            copy = self.remote.copy_of(_list_files(content, is_whole=is_whole))
+            content, stamp, is_whole = copy.locate(content), copy.stamp, True
+        signatures = partial(list_signatures, content, settings)
+        return ModelVersion(number, stamp, is_whole, signatures, content / _RECORDS, copy)
+
+
+def find_origin(origin: str | Path, sources: SourceCache | None) -> tuple[Path, Found | None]:
+    """Returns the path of a source, and the files if the source is a URL.
+
+    Args:
+        origin: A path, or a URL.
+        sources: The cache of the models at URLs. Needed for a URL.
+
+    Raises:
+        ConfigError, MissingDependencyError: As `SourceCache.find`.
+    """
+    if not is_url(origin):
+        return Path(origin), None
+    assert sources is not None  # URLs come from a `ServeConfig`, which has a cache
+    found = sources.find(origin)
+    return found.path, found
+
+
+def _list_files(content: Path, *, is_whole: bool) -> list[Path]:
+    """Returns the files and folders that a graph or a model needs. A graph needs its folder."""
+    return [content, *weight_files(content)] if is_whole else [content.parent]
 
 
 def is_source(path: Path, reader: str = "") -> bool:

@@ -76,6 +76,7 @@ class Instance:
         timer: The timer that gives up the load.
         model: The model that answers requests. None before the version is loaded.
         doing: The activity record of the version, once loaded.
+        is_copied: The instance uses the copy of the version.
     """
 
     version: "ModelVersion"
@@ -84,6 +85,7 @@ class Instance:
     timer: "TimerHandle | None" = None
     model: "ServedModel | None" = None
     doing: "VersionActivity | None" = None
+    is_copied: bool = False
 
     def step(self, event: Event) -> bool:
         """Changes the state after an event.

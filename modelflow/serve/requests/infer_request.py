@@ -46,6 +46,8 @@ class InferCall:
             context: First content of the dict that the session's units share.
         """
         self.model = model
+        self.figures = model.figures
+        """The counts that the request belongs to."""
         self.done = done
         """Called when `outputs` can return the answer, or `part` a buffer."""
         self._problem: Problem | None = None
@@ -131,7 +133,7 @@ class InferCall:
             EndOfStream: the stream has no more buffers.
             Problem: the request, or one of its items, failed. The request is over then.
         """
-        figures = self.model.figures
+        figures = self.figures
         try:
             found = self._next()
         except Problem as problem:
@@ -166,7 +168,7 @@ class InferCall:
         Raises:
             Problem: the request, or one of its items, failed.
         """
-        figures = self.model.figures
+        figures = self.figures
         try:
             if self._problem is not None:
                 raise self._problem

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from modelflow.graph.graph_port import GraphPort, Signature
 from modelflow.http.request import RequestObserver
 from modelflow.serve.metrics.snapshot import model_node
-from modelflow.serve.options import ServeOptions
+from modelflow.serve.options import UNTUNED, ServeOptions, Tuning
 from modelflow.serve.requests.time_limits import TimeLimit
 from modelflow.wire.problem import Problem, no_signature
 from modelflow.wire.tf_serving.documents import DEFAULT_SIGNATURE, PREDICT_METHOD
@@ -79,6 +79,9 @@ class Terms(NamedTuple):
     parameters: Mapping[str, Any] | None = None
 
 
+SHADOW = "shadow"
+"""The key of the session's context that marks a copy for a shadow version."""
+
 NO_TERMS = Terms()
 """The parameters of a request that has only values."""
 
@@ -142,6 +145,7 @@ class Model(abc.ABC):
         method: The method: predict, classify or regress (TensorFlow Serving's names).
         tensor_names: The names of the tensors in the model's file, by port name, if known.
         others: The other signatures of the model, by name.
+        tuning: The settings of a client that differ from the model's files.
         pending: The short requests that are not decoded yet. None if requests are decoded one by
             one.
         parameters: The request parameters that the model's units read.
@@ -170,6 +174,7 @@ class Model(abc.ABC):
         self.tensor_names: Mapping[str, str] = {}
         self.others: Mapping[str, Any] = {}
         self.pending: PendingRequests | None = None
+        self.tuning: Tuning = UNTUNED
         self.parameters: Collection[str] = ()
         self.sequence_refusal = ""
 
@@ -195,6 +200,9 @@ class Model(abc.ABC):
         if found is None:
             raise no_signature(wanted, [self.signature_name, *self.others])
         return found
+
+    def on_shadow_refused(self, error: Exception) -> None:  # noqa: B027 - for the model's process
+        """Counts a copy for a shadow version that was refused, in the process of the model."""
 
     @abc.abstractmethod
     def expect(self, deadline: float | None, *, is_first: bool = False) -> None:

@@ -17,6 +17,7 @@ from modelflow.serve.requests.admission import Admission
 from modelflow.serve.requests.infer_request import InferCall
 from modelflow.serve.requests.model import (
     NO_TERMS,
+    SHADOW,
     Batching,
     Inference,
     Model,
@@ -27,6 +28,7 @@ from modelflow.serve.requests.pending import PendingRequests, is_of_numbers
 from modelflow.serve.requests.rows import hide_triggers, is_whole, items_of
 from modelflow.serve.requests.state.response_cache import CachedCall, ResponseCache, hash_inputs
 from modelflow.serve.requests.state.sequences import SequenceCall, Sequences, explain_refusal
+from modelflow.serve.requests.status import problem_of
 from modelflow.serve.requests.submit_queue import SubmitQueue
 from modelflow.wire.problem import Code
 
@@ -44,6 +46,7 @@ class ServedModel(Model):
         on_closed: Called when the flow has ended by itself and answers no more requests.
         admission: Admits or refuses requests.
         figures: The counts of finished requests.
+        shadows: The counts of finished copies, for which the version is a shadow.
         flow: The flow that answers the requests.
         submit_queue: The queue of requests for the flow.
         sequences: The open sequences of requests.
@@ -73,6 +76,7 @@ class ServedModel(Model):
         self.flow = flow
         self.admission = Admission(name, options.max_requests, make_room=self._catch_up)
         self.figures = ModelCounts()
+        self.shadows = ModelCounts()
         self.on_closed: Callable[[], object] | None = None
         size = options.cache_of(name) or flow.graph.config.serve.cache
         self.cache = ResponseCache(size) if size else None
@@ -132,12 +136,14 @@ class ServedModel(Model):
             context = self._enter_context(given, terms)
         # The call is made before `admit` counts it. Its deadline is therefore known by then.
         call = InferCall(self, given, done, terms, context)
+        if context is not None and SHADOW in context:
+            call.figures = self.shadows
         if self.cache is not None and not terms.is_stream:
             call.cache_key = hash_inputs(self.signature_name, given, parameters)
             found = self.cache.find(call.cache_key)
-            self.figures.on_lookup(is_hit=found is not None)
+            call.figures.on_lookup(is_hit=found is not None)
             if found is not None:
-                return CachedCall(self, given, done, found)
+                return CachedCall(call, given, done, found)
         self.admission.admit(deadline, is_first=is_first)
         if request_context is not None:
             call.watch(request_context)
@@ -158,6 +164,10 @@ class ServedModel(Model):
             rows = max(1, *map(len, items.values())) if items else 1
             context = terms.context.enter(self.name, self.version, rows)
         return {**context, "parameters": terms.parameters} if terms.parameters else context
+
+    def on_shadow_refused(self, error: Exception) -> None:
+        """Counts a copy for a shadow version that was refused."""
+        self.shadows.on_failure(problem_of(error).code)
 
     def _send_step(
         self,

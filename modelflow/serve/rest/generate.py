@@ -172,7 +172,7 @@ def _plain(array: np.ndarray[Any, Any]) -> Any:
     return array.item() if array.ndim == 0 and array.dtype == object else array
 
 
-_PATH = r"/v2/models/(?P<name>[^/]+)(?:/versions/(?P<version>\d+))?/generate"
+_PATH = r"/v2/models/(?P<name>[^/]+)(?:/versions/(?P<version>[^/]+))?/generate"
 _EVENTS: Mapping[str, str] = MappingProxyType(
     {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
 )
@@ -191,13 +191,13 @@ class Generate:
         )
 
     def _generate(self, http_request: HttpRequest, path: Mapping[str, str]) -> None:
-        model = self._models.find(**path)
+        model = self._models.route(**path)
         items, terms = self._read(http_request, model)
         done = partial(_answer, http_request)
         http_request.on_gone = model.send(items, done, terms).cancel
 
     def _stream(self, http_request: HttpRequest, path: Mapping[str, str]) -> None:
-        model = self._models.find(**path)
+        model = self._models.route(**path)
         items, terms = self._read(http_request, model)
         if terms.sequence is not None:
             refuse("generate_stream: parameter 'sequence_id'; expected it in generate, or in infer")

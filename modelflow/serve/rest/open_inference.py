@@ -22,6 +22,7 @@ from modelflow.serve.protocols.open_inference import (
     find_versions,
     infer,
     info_of,
+    route_model,
     statistics_of,
 )
 from modelflow.serve.repository.models import Models
@@ -48,7 +49,7 @@ from modelflow.wire.tensor import DATATYPES, TensorSpec, datatype_of
 if TYPE_CHECKING:
     from modelflow.serve.requests.served_model import ServedModel
 
-_MODEL = r"/v2/models/(?P<name>[^/]+)(?:/versions/(?P<version>\d+))?"
+_MODEL = r"/v2/models/(?P<name>[^/]+)(?:/versions/(?P<version>[^/]+))?"
 _LENGTH = b"inference-header-content-length"
 _MOST_DIGITS = 18
 
@@ -60,7 +61,7 @@ class OpenInferenceRest:
         """Stores the models, the group of processes, and the limits on bodies."""
         self._models = models
         self._group = replica_group
-        reader = InferReader(partial(find_model, models), options, models.regions)
+        reader = InferReader(partial(route_model, models), options, models.regions)
         self.endpoints: tuple[Endpoint, ...] = (
             endpoint(f"{_MODEL}/infer", POST=reader.receive),
             endpoint(f"{_MODEL}/ready", GET=self._model_ready),

@@ -11,7 +11,8 @@ from modelflow.serve.access.keys import Group
 from modelflow.serve.access.router import Endpoint, endpoint
 from modelflow.serve.interfaces import ModelSource, ReplicaGroup
 from modelflow.serve.options import ServeOptions
-from modelflow.serve.protocols.open_inference import index_of, no_parameters
+from modelflow.serve.protocols.load_parameters import read_load_parameters
+from modelflow.serve.protocols.open_inference import index_of
 from modelflow.wire.json_reader import read_json
 from modelflow.wire.json_writer import json_of
 from modelflow.wire.problem import Code, Problem, refuse
@@ -57,9 +58,11 @@ class RepositoryRest:
         http_request.answer(Reply(200, json_of(rows), JSON))
 
     def _load(self, http_request: HttpRequest, path: Mapping[str, str]) -> None:
-        if self._document(http_request).get("parameters"):
-            raise no_parameters()
-        self._group.load(path["name"], partial(_answer_change, http_request))
+        parameters = self._document(http_request).get("parameters") or {}
+        if not isinstance(parameters, dict):
+            refuse("load: parameters: expected a JSON object")
+        tuning = read_load_parameters(parameters)
+        self._group.load(path["name"], partial(_answer_change, http_request), tuning)
 
     def _unload(self, http_request: HttpRequest, path: Mapping[str, str]) -> None:
         self._group.unload(path["name"], partial(_answer_change, http_request))

@@ -124,7 +124,7 @@ class TensorflowRest:
         self._models = models
         self._options = options
         self.endpoints: tuple[Endpoint, ...] = (
-            endpoint(f"{_MODEL}:predict", POST=PredictReader(models.find, options).receive),
+            endpoint(f"{_MODEL}:predict", POST=PredictReader(models.route, options).receive),
             endpoint(f"{_MODEL}:classify", POST=partial(self._examples, CLASSIFY_METHOD)),
             endpoint(f"{_MODEL}:regress", POST=partial(self._examples, REGRESS_METHOD)),
             endpoint(f"{_MODEL}/metadata", GET=self._metadata),
@@ -132,7 +132,7 @@ class TensorflowRest:
         )
 
     def _examples(self, method: str, http_request: HttpRequest, path: Mapping[str, str]) -> None:
-        model = self._models.find(**path)
+        model = self._models.route(**path)
         sent = whole_body(http_request, self._options.expanded)
         body = read_examples(sent, self._options.json)
         model = model.with_signature(body.signature_name)

@@ -23,6 +23,7 @@ class Inside:
 
     grpc = None
     unloaded = ()
+    tunings: dict[str, object] = {}  # noqa: RUF012 - nobody writes
     is_part = False
     shared_counts = None
 
@@ -69,6 +70,7 @@ class Outside:
 
     unloaded = ()
     shared_counts = None
+    tunings: dict[str, object] = {}  # noqa: RUF012 - nobody writes
 
     def __init__(self, inside, options):
         self._inside = inside

@@ -8,6 +8,7 @@ from typing import Any
 from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.serve.interfaces import GroupCounts, ReplicaGroup, Told
 from modelflow.serve.metrics.snapshot import ModelSnapshot
+from modelflow.serve.options import UNTUNED, Tuning
 from modelflow.serve.processes.control_channel import (
     ControlChannel,
     LongFrameError,
@@ -42,9 +43,10 @@ class Peers:
 
         self._ask({"what": "snapshots"}, on_answer)
 
-    def load(self, name: str, told: Told) -> None:
+    def load(self, name: str, told: Told, tuning: Tuning = UNTUNED) -> None:
         """Loads a model in all replicas."""
-        self._ask({"what": "load", "name": name}, partial(_notify_change, told))
+        message = {"what": "load", "name": name, "tuning": dict(tuning)}
+        self._ask(message, partial(_notify_change, told))
 
     def unload(self, name: str, told: Told) -> None:
         """Unloads a model in all replicas."""
@@ -92,7 +94,7 @@ class Peers:
             elif message["what"] == "snapshots":
                 self._own.counts(on_counts)
             elif message["what"] == "load":
-                self._own.load(message["name"], on_change)
+                self._own.load(message["name"], on_change, message["tuning"])
             elif message["what"] == "unload":
                 self._own.unload(message["name"], on_change)
             elif message["what"] == "share":

@@ -7,7 +7,7 @@ import mmap
 import os
 import socket
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ from modelflow.ipc.shared_memory import ChannelDescriptors
 from modelflow.serve.access.shared_counts import SharedCounts
 from modelflow.serve.activity import MOST, ActivityTable
 from modelflow.serve.interfaces import ModelSource, ReplicaGroup
-from modelflow.serve.options import ServeOptions
+from modelflow.serve.options import ServeOptions, Tuning
 from modelflow.serve.processes.control_channel import ControlChannel, Message
 from modelflow.serve.processes.member.peers import Peers
 from modelflow.serve.processes.role import Role
@@ -47,6 +47,7 @@ class ReplicaMember:
         fd_channel: The channel on which links to other processes arrive.
         grpc: A socket with the address for gRPC. None without gRPC.
         unloaded: The models that clients have unloaded before this process started.
+        tunings: The settings of clients, by model, from before this process started.
         activity: The activity records of versions.
         shared_counts: The counters that all processes share.
         isolated: The models that have their own processes, by process number.
@@ -85,6 +86,7 @@ class ReplicaMember:
         self.only = (self.isolated[start["number"]],) if is_isolated else None
         self.without = () if is_isolated else names
         self.unloaded: Collection[str] = frozenset(start["changes"]["unloaded"])
+        self.tunings: Mapping[str, Tuning] = start["changes"]["tunings"]
         self._regions: Sequence[Message] = start["changes"]["regions"]
         self.replica_peers: ReplicaPeers | None = None
         if start["role"] == Role.REPLICA and start["count"] > 1:

@@ -7,7 +7,7 @@ from typing import Any
 from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.ipc.shared_memory import ChannelDescriptors
 from modelflow.serve.interfaces import GroupCounts, ModelSource, ReplicaGroup, Told
-from modelflow.serve.options import ServeOptions
+from modelflow.serve.options import UNTUNED, ServeOptions, Tuning
 from modelflow.serve.processes.control_channel import ControlChannel, Message
 from modelflow.serve.processes.member.replica import ReplicaMember
 from modelflow.serve.processes.role import Role
@@ -61,9 +61,9 @@ class PublishedModels:
         """Passes the counts of this process to ``told``."""
         self._own.counts(told)
 
-    def load(self, name: str, told: Told) -> None:
+    def load(self, name: str, told: Told, tuning: Tuning = UNTUNED) -> None:
         """Loads a model."""
-        self._own.load(name, self._on_seen(told))
+        self._own.load(name, self._on_seen(told), tuning)
 
     def unload(self, name: str, told: Told) -> None:
         """Unloads a model."""

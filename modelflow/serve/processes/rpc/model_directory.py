@@ -151,6 +151,7 @@ def describe_model(model: Model, key: object) -> dict[str, Any]:
         "signature_name": model.signature_name,
         "method": model.method,
         "tensor_names": dict(model.tensor_names),
+        "tuning": dict(model.tuning),
         "parameters": list(model.parameters),
         "sequence_refusal": model.sequence_refusal,
         "batching": [batching.most, batching.sizes, batching.seconds],

@@ -181,6 +181,7 @@ class RemoteModel(Model):
         self.signature_name = document["signature_name"]
         self.method = document["method"]
         self.tensor_names = document["tensor_names"]
+        self.tuning = document["tuning"]
         others = (RemoteModel(one, options, rpc_client) for one in document["others"])
         self.others = {one.signature_name: one for one in others}
         self.parameters = document["parameters"]

@@ -9,7 +9,7 @@ from modelflow.ipc.link import Link
 from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.ipc.shared_memory import ChannelDescriptors
 from modelflow.serve.interfaces import GroupCounts, ModelSource, ReplicaGroup, Told
-from modelflow.serve.options import ServeOptions
+from modelflow.serve.options import UNTUNED, ServeOptions, Tuning
 from modelflow.serve.processes.rpc.remote_model import RemoteModel
 from modelflow.serve.processes.rpc.rpc_client import RpcClient
 from modelflow.serve.repository.models import Models
@@ -104,7 +104,7 @@ class NoPeers:
         """Returns no counts."""
         told(GroupCounts([]))
 
-    def load(self, _name: str, told: Told) -> None:
+    def load(self, _name: str, told: Told, _tuning: Tuning = UNTUNED) -> None:
         """Succeeds without loading a model."""
         told(None)
 
@@ -222,6 +222,7 @@ class RemoteModelSource:
     def end(self) -> None:
         """Marks the server as not ready. Requests under way are still answered."""
         self._is_ending = True
+        self.models.shadows.end()
         if self._own is not None:
             self._own.end()
 

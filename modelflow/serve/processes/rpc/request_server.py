@@ -13,7 +13,7 @@ from modelflow.ipc.link import Link
 from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.ipc.shared_memory import ChannelDescriptors
 from modelflow.serve.processes.rpc.rpc_client import words_of
-from modelflow.serve.requests.model import Inference, Model, SequenceStep, Terms
+from modelflow.serve.requests.model import SHADOW, Inference, Model, SequenceStep, Terms
 from modelflow.serve.requests.status import problem_of
 from modelflow.wire.problem import Code, Problem
 
@@ -141,6 +141,7 @@ class RequestServer:
             name: read(value) if kind == "infer" else [*map(read, value)]
             for name, value in values.items()
         }
+        model: Model | None = None
         try:
             model = self._directory.find(key)
             ask: Any = model.infer if kind == "infer" else model.send
@@ -148,6 +149,8 @@ class RequestServer:
             terms = Terms(deadline, request_context, is_stream, is_first, step, parameters)
             self._calls[number] = ask(found, done, terms)
         except Exception as error:  # noqa: BLE001 - every client gets an answer
+            if model is not None and context is not None and SHADOW in context:
+                model.on_shadow_refused(error)
             self._link.say("problem", number, *words_of(problem_of(error)))
         else:
             if is_stream:

@@ -56,8 +56,13 @@ class Coordinator:
         last = {name: asked[-1] for name, asked in self._asked.items()}
         configured = last.pop(None)["config"] if None in last else None
         unloaded = sorted(name or "" for name, one in last.items() if one["what"] == "unload")
-        regions = [*self._regions.values()]
-        return {"configured": configured, "unloaded": unloaded, "regions": regions}
+        tunings = {name: one["tuning"] for name, one in last.items() if one.get("tuning")}
+        return {
+            "configured": configured,
+            "unloaded": unloaded,
+            "tunings": tunings,
+            "regions": [*self._regions.values()],
+        }
 
     async def answer(self, _: ChildServer, message: Message) -> Message:
         """Answers a request of a replica."""

@@ -10,7 +10,7 @@ import pickle
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,9 +19,6 @@ from modelflow.serve.requests.infer_request import InferCall
 from modelflow.serve.requests.model import Inference
 from modelflow.stream_io.request import Request
 from modelflow.stream_io.steps import StepRequest
-
-if TYPE_CHECKING:
-    from modelflow.serve.requests.served_model import ServedModel
 
 _KEY_BYTES = 20
 _ENTRY_BYTES = 500  # about what the key and the objects of an entry take besides their data
@@ -64,13 +61,21 @@ class CachedCall(InferCall):
 
     def __init__(
         self,
-        model: "ServedModel",
+        call: InferCall,
         items: Mapping[str, Sequence[Any]],
         done: Callable[[Inference], None],
         found: Mapping[str, Sequence[Any]],
     ) -> None:
-        """Ends the request after this turn of the event loop; see `InferCall`."""
-        super().__init__(model, items, done)
+        """Ends the request after this turn of the event loop; see `InferCall`.
+
+        Args:
+            call: The request that would need the graph.
+            items: The items of each input.
+            done: Called when the answer is ready.
+            found: The stored data of the buffers of each output.
+        """
+        super().__init__(call.model, items, done)
+        self.figures = call.figures
         step = StepRequest(items, self._over)
         self.request = step
         step.on_result({name: [*map(Buffer, column)] for name, column in found.items()})
