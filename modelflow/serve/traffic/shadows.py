@@ -18,6 +18,7 @@ class ShadowObserver:
     """The observer of a copy, which logs and traces nothing. A `RequestObserver`."""
 
     sampled_trace = ""
+    is_single = False
 
     def enter(self, _model: str, _version: int, _rows: int = 0) -> Mapping[str, Any]:
         """Returns the context with the mark."""

@@ -96,8 +96,8 @@ class Outside:
     def counts(self, told):
         self._ask("counts", told)
 
-    def load(self, name, told):
-        self._ask("load", told, name)
+    def load(self, name, told, *tuning):
+        self._ask("load", told, name, more=tuning)
 
     def unload(self, name, told):
         self._ask("unload", told, name)
@@ -109,13 +109,13 @@ class Outside:
     def configure(self, config, told):
         self._ask("configure", told, config)
 
-    def _ask(self, what, told, *rest):
+    def _ask(self, what, told, *rest, more=()):
         def answered(found):
             self._loop_queue.post(partial(told, found))
 
         def ask():
             try:
-                getattr(self._inside.replica_group, what)(*rest, answered)
+                getattr(self._inside.replica_group, what)(*rest, answered, *more)
             except Problem as error:
                 answered(error)
 
