@@ -61,6 +61,7 @@ DEAR = {
     "connection_spread": ("one socket", "a socket each", "handed over"),
     "serving_replicas": ("modelflow, 1", "modelflow, 2"),
     "payload_log_cost": ("small", "5 ms", "64 kB", "events lost: 0"),
+    "cache_cost": ("1  ", "8  ", "hit/call"),
     "serving_workers": ("one process", "workers: 1", "workers: 2"),
     "http_load": ("as it is", "max_requests=8", "wrong answers: 0"),
     "serving --peers=": ("modelflow",),

@@ -7,7 +7,8 @@ import pytest
 
 import modelflow
 from modelflow.buffer import Buffer
-from modelflow.serve.requests.state.response_cache import ResponseCache, hash_inputs
+from modelflow.serve.requests.state.input_hash import hash_inputs
+from modelflow.serve.requests.state.response_cache import ResponseCache
 from modelflow.serve.server import ServeOptions, Server
 from tests.prometheus import samples_of
 from tests.serve.clients import TYPED, ask, send

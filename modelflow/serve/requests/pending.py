@@ -14,6 +14,7 @@ from modelflow.buffer import Buffer
 from modelflow.http.request import RequestObserver
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.serve.requests.request_batch import BatchMember, RequestBatch
+from modelflow.serve.requests.state.input_hash import hash_inputs
 from modelflow.wire.problem import Code, Problem
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from modelflow.graph.graph_port import Signature
     from modelflow.serve.requests.model import Model
     from modelflow.serve.requests.served_model import ServedModel
+    from modelflow.serve.requests.state.response_cache import ResponseCache
 
 
 class Responder(Protocol):
@@ -195,7 +197,9 @@ class PendingRequests:
                     middle = len(members) // 2
                     groups += [members[middle:], members[:middle]]
                     continue
-                together = [members[place] for place in places]
+                together = decoded = [members[place] for place in places]
+                if self._model.cache is not None:
+                    together = self._answer_stored(self._model.cache, reader, decoded)
                 ends = [*accumulate([member.size for member in together], initial=0)]
                 start = 0
                 while start < len(together):
@@ -203,12 +207,38 @@ class PendingRequests:
                     batches.append(RequestBatch(self._model, reader, together[start:stop]))
                     start = stop
                 others = sorted({*range(len(members))}.difference(places))
-                if others and together:
+                if others and decoded:
                     groups.append([members[place] for place in others])
                     continue
                 for place in others:
                     self._read_alone(reader, members[place])
         return batches
+
+    def _answer_stored(
+        self, cache: "ResponseCache", reader: RowReader, members: Sequence[BatchMember]
+    ) -> list[BatchMember]:
+        """Answers the decoded requests whose answers are stored, and returns the others."""
+        model, hits, others = self._model, [], []
+        (port,) = model.signature.inputs
+        for member in members:
+            rows = [buffer.data for buffer in member.rows]
+            member.cache_key = hash_inputs(model.signature_name, {port.name: rows}, None)
+            found = cache.find(member.cache_key)
+            model.figures.on_lookup(is_hit=found is not None)
+            if found is None:
+                others.append(member)
+            else:
+                member.responder.on_gone = _nothing
+                member.cache_key = None
+                hits.append((member, found))
+        if hits:
+            stored = {
+                name: [Buffer(data) for _, found in hits for data in found[name]]
+                for name in model.outputs
+            }
+            batch = RequestBatch(model, reader, [member for member, _ in hits])
+            batch.on_result(range(len(hits)), stored)
+        return others
 
     def _read(self, reader: RowReader, members: Sequence[BatchMember]) -> Sequence[int] | None:
         """Decodes requests, and returns the positions of the requests to submit together.

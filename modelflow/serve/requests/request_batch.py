@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from modelflow.runtime.scheduler import Scheduler
     from modelflow.serve.requests.pending import Responder, RowReader
     from modelflow.serve.requests.served_model import ServedModel
+    from modelflow.serve.requests.state.response_cache import ResponseCache
 
 
 class BatchMember:
@@ -31,10 +32,12 @@ class BatchMember:
         size: The number of rows.
         is_given_up: The time limit has passed, and the flow is asked to cancel the request.
         details: The facts that the reader needs to write the answer.
+        cache_key: The key under which the answer is stored in the model's cache, or None.
     """
 
     __slots__ = (
         "began",
+        "cache_key",
         "deadline",
         "details",
         "is_given_up",
@@ -56,6 +59,7 @@ class BatchMember:
         self.size = 0
         self.is_given_up = False
         self.details: Any = None
+        self.cache_key: bytes | None = None
 
 
 class RequestBatch:
@@ -195,6 +199,8 @@ class RequestBatch:
             answers = reader.answers(members, model, found)
         except Exception as error:  # noqa: BLE001 - every client gets an answer
             answers = [problem_of(error)] * len(members)
+        if model.cache is not None:
+            self._store(model.cache, members, found)
         now = SYSTEM_CLOCK.now()
         rows, seconds, traces = 0, [], []
         for member, answer in zip(members, answers, strict=True):
@@ -209,6 +215,21 @@ class RequestBatch:
                 member.responder.answer(answer)
         model.figures.on_answers(rows, seconds, now - left)
         model.figures.on_traces(traces)
+
+    def _store(
+        self,
+        cache: "ResponseCache",
+        members: Sequence[BatchMember],
+        found: Mapping[str, Sequence[Buffer]],
+    ) -> None:
+        """Stores the answers without an error that the cache has missed."""
+        end = 0
+        for member in members:
+            start, end = end, end + member.size
+            if member.cache_key is not None:
+                own = {name: buffers[start:end] for name, buffers in found.items()}
+                if all(one.error is None for buffers in own.values() for one in buffers):
+                    cache.store(member.cache_key, own)
 
     def _count_out(self, count: int) -> None:
         self._model.admission.on_done(count)

@@ -26,7 +26,8 @@ from modelflow.serve.requests.model import (
 )
 from modelflow.serve.requests.pending import PendingRequests, is_of_numbers
 from modelflow.serve.requests.rows import hide_triggers, is_whole, items_of
-from modelflow.serve.requests.state.response_cache import CachedCall, ResponseCache, hash_inputs
+from modelflow.serve.requests.state.input_hash import hash_inputs
+from modelflow.serve.requests.state.response_cache import CachedCall, ResponseCache
 from modelflow.serve.requests.state.sequences import SequenceCall, Sequences, explain_refusal
 from modelflow.serve.requests.status import problem_of
 from modelflow.serve.requests.submit_queue import SubmitQueue
@@ -80,7 +81,7 @@ class ServedModel(Model):
         self.on_closed: Callable[[], object] | None = None
         size = options.cache_of(name) or flow.graph.config.serve.cache
         self.cache = ResponseCache(size) if size else None
-        if self.cache is None and flow.scheduler.is_row_by_row and is_of_numbers(signature):
+        if flow.scheduler.is_row_by_row and is_of_numbers(signature):
             self.pending = PendingRequests(self)
         self.submit_queue = SubmitQueue(flow.scheduler, loop_queue, self.pending, self._on_close)
         self._on_idle: Callable[[], object] | None = None

@@ -9,7 +9,6 @@ import asyncio
 import pickle
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from modelflow.serve.requests.model import Inference
 from modelflow.stream_io.request import Request
 from modelflow.stream_io.steps import StepRequest
 
-_KEY_BYTES = 20
 _ENTRY_BYTES = 500  # about what the key and the objects of an entry take besides their data
 
 
@@ -85,36 +83,6 @@ class CachedCall(InferCall):
 
     def cancel(self) -> None:
         """Does nothing, because the answer is ready."""
-
-
-def hash_inputs(
-    signature: str, items: Mapping[str, Sequence[Any]], parameters: Mapping[str, Any] | None
-) -> bytes:
-    """Returns the key of a request.
-
-    Args:
-        signature: The name of the signature.
-        items: The items of each input: arrays, bytes, texts, or JSON values.
-        parameters: The parameters that units read, if any.
-    """
-    found = blake2b(repr((signature, parameters)).encode(), digest_size=_KEY_BYTES)
-    for name, column in items.items():
-        found.update(f"{name!r} {len(column)}".encode())
-        for item in column:
-            if isinstance(item, np.ndarray | np.generic) and item.dtype != object:
-                array = np.ascontiguousarray(item)
-                found.update(f"{array.dtype.str}{item.shape}".encode())
-                found.update(array.data if array.size else b"")
-            elif isinstance(item, bytes):
-                found.update(b"b%d " % len(item))
-                found.update(item)
-            else:
-                text = (
-                    repr(item.tolist()) if isinstance(item, np.ndarray) else repr(item)
-                ).encode()
-                found.update(b"r%d " % len(text))
-                found.update(text)
-    return found.digest()
 
 
 def _copy(data: Any) -> Any:
