@@ -1,5 +1,7 @@
 """Tests of the parameters of Open Inference requests: each is obeyed, or rejected with its name."""
 
+import json
+
 import grpc
 import numpy as np
 import pytest
@@ -199,6 +201,28 @@ def test_units_read_the_parameters_that_their_graph_declares(scaling, parameters
     assert np.frombuffer(answer.raw_output_contents[0], np.float32).tolist() == expected
     generated = {"input": [1.0, 3.0], "parameters": parameters}
     assert ask(scaling, "/v2/models/m/generate", generated)[:2] == (200, {"output": expected})
+
+
+def test_a_form_may_have_inputs_and_parameters_as_fields(scaling):
+    def form(**fields):
+        lines = [
+            part
+            for name, value in fields.items()
+            for part in ("--x", f'Content-Disposition: form-data; name="{name}"', "", value)
+        ]
+        return "\r\n".join([*lines, "--x--", ""]).encode()
+
+    headers = {"Content-Type": "multipart/form-data; boundary=x"}
+    for fields, expected in (
+        ({"input": "[1, 3]", "factor": "2"}, [2.0, 6.0]),
+        ({"input": "[1, 3]", "parameters": '{"factor": 2}', "unit": "kg"}, [2.0, 6.0]),
+        ({"input": "[1, 3]", "priority": "1"}, [1.0, 3.0]),
+    ):
+        status, _, body = send(scaling, "POST", "/v2/models/m/generate", form(**fields), headers)
+        assert (status, json.loads(body)) == (200, {"output": expected})
+    fields = {"input": "[1, 3]", "other": "2"}
+    status, _, body = send(scaling, "POST", "/v2/models/m/generate", form(**fields), headers)
+    assert (status, b"parameter 'other' is not supported" in body) == (400, True)
 
 
 @pytest.mark.parametrize(("name", "value"), [("other", 1), ("factor", [1]), ("factor", None)])

@@ -9,7 +9,9 @@ import pytest
 
 import modelflow
 from modelflow.serve.server import ServeOptions, Server
+from tests.prometheus import samples_of
 from tests.serve.clients import ask
+from tests.serve.clients import send as ask_text
 from tests.serve.grpc.stub import refused, stub
 from tests.serve.test_request_parameters import fill
 
@@ -102,6 +104,20 @@ def test_a_sequence_must_begin_and_may_begin_again(server):
     assert send(server, [3], "again", end=True) == [5]
     assert send(server, [4], "again")[0] == 400
     assert {("again", 1), ("again", 5)} <= {*Total.ends}
+
+
+def test_open_sequences_are_counted():
+    def count(server):
+        text = ask_text(server, "GET", "/metrics")[2].decode()
+        return samples_of(text)["modelflow_sequences", ("model", "m"), ("version", "1")]
+
+    with serve() as server:
+        assert count(server) == 0
+        assert send(server, [1], "a", start=True) == [1]
+        assert send(server, [1], "b", start=True) == [1]
+        assert count(server) == 2
+        assert send(server, [1], "a", end=True) == [2]
+        assert count(server) == 1
 
 
 def test_a_number_and_a_text_are_two_sequences(server):

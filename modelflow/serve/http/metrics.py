@@ -174,6 +174,8 @@ def _own(models: Sequence[ModelSnapshot]) -> Iterator[Metric]:
     yield _family(counter, name, text, models, _count_lookups, "result")
     name, text = "modelflow_requests_under_way", "Requests without a reply yet."
     yield _family(gauge, name, text, models, lambda one: one.under_way)
+    name, text = "modelflow_sequences", "Open sequences of requests."
+    yield _family(gauge, name, text, models, lambda one: one.sequences)
     latency = HistogramMetricFamily(
         "modelflow_request_seconds", "Time from a request's arrival to its reply.", labels=_LABELS
     )

@@ -39,6 +39,7 @@ class ModelSnapshot:
         rows, failed_rows, seconds, answer_seconds, failed_seconds, cache_hits, cache_misses, last,
             latencies, exemplars: As in `ModelCounts`.
         under_way: The number of requests without a reply yet.
+        sequences: The number of open sequences of requests.
         snapshot: The snapshot of the model's flow.
         shadows: The number of finished copies by code, for which the version is a shadow.
     """
@@ -58,6 +59,7 @@ class ModelSnapshot:
     snapshot: Snapshot
     exemplars: tuple[Exemplar | None, ...] = (None,) * (len(BOUNDS) + 1)
     shadows: Mapping[str, int] = field(default_factory=dict)
+    sequences: int = 0
     cache_hits: int = 0
     cache_misses: int = 0
 
@@ -71,6 +73,7 @@ class ModelSnapshot:
             version=model.version,
             refused=dict(model.admission.refused),
             under_way=model.admission.under_way,
+            sequences=len(model.sequences),
             shadows=dict(model.shadows.outcomes),
             snapshot=Snapshot.of(
                 replace(model.flow.stats().without_words, answered=answered),
@@ -135,7 +138,7 @@ class ModelSnapshot:
 
     def past(self) -> "ModelSnapshot":
         """Returns a copy without the current state: only totals, no running requests."""
-        return replace(self, under_way=0, snapshot=self.snapshot.past)
+        return replace(self, under_way=0, sequences=0, snapshot=self.snapshot.past)
 
     def __add__(self, other: "ModelSnapshot") -> "ModelSnapshot":
         summed = (one.name for one in fields(self) if one.name not in _NOT_SUMMED)
