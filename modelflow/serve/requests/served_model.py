@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from modelflow.errors import StreamClosed
 from modelflow.flow import Flow
 from modelflow.graph.signature import signature_of
 from modelflow.ipc.loop_queue import LoopQueue
@@ -185,7 +186,10 @@ class ServedModel(Model):
         call = SequenceCall(self, items, done)
         self.admission.admit(terms.deadline)
         self.time_limit.add(call, terms.deadline)
-        self.sequences.add(call, step, context)
+        try:
+            self.sequences.add(call, step, context)
+        except StreamClosed as error:  # the flow has ended by itself
+            call.step.on_failure(error)
         return call
 
     def on_done(self, code: Code | None = None, *, is_first: bool = False) -> None:
