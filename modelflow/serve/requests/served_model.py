@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from modelflow.errors import StreamClosed
 from modelflow.flow import Flow
 from modelflow.graph.signature import signature_of
 from modelflow.ipc.loop_queue import LoopQueue
@@ -30,7 +31,7 @@ from modelflow.serve.requests.state.response_cache import CachedCall, ResponseCa
 from modelflow.serve.requests.state.sequences import SequenceCall, Sequences, explain_refusal
 from modelflow.serve.requests.status import problem_of
 from modelflow.serve.requests.submit_queue import SubmitQueue
-from modelflow.wire.problem import Code
+from modelflow.wire.problem import Code, Problem
 
 # Seconds for which a turn of the event loop may go on before `_catch_up` does the pending work.
 # A much smaller value splits request batches (benchmarks/serving_overload.py).
@@ -180,11 +181,19 @@ class ServedModel(Model):
         if owner is not None:
             return owner.send(items, done, terms)
         context = self._enter_context(items, terms)
-        self.sequences.check(step)
-        call = SequenceCall(self, items, done)
         self.admission.admit(terms.deadline)
+        try:
+            self.sequences.check(step)  # after `admit`, which may end sequences
+            call = SequenceCall(self, items, done, step.id)
+            self.sequences.add(call, step, context)
+        except StreamClosed as error:
+            self.on_done()
+            self._on_close()
+            raise problem_of(error) from error
+        except Problem:
+            self.on_done()
+            raise
         self.time_limit.add(call, terms.deadline)
-        self.sequences.add(call, step, context)
         return call
 
     def on_done(self, code: Code | None = None, *, is_first: bool = False) -> None:
