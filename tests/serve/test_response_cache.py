@@ -172,6 +172,7 @@ def test_a_stored_row_does_not_keep_its_batch():
         ([np.array([b"a"], object)], [np.array([b"b"], object)]),
         ([{"b64": "a"}], [{"b64": "b"}]),
         ([b"1"], ["1"]),
+        ([np.zeros((0, 2))], [np.zeros((0, 3))]),
     ],
 )
 def test_unlike_items_have_unlike_keys(pair):
@@ -180,3 +181,10 @@ def test_unlike_items_have_unlike_keys(pair):
     assert hash_inputs("s", {"x": pair[0]}, None) == one
     assert hash_inputs("t", {"x": pair[0]}, None) != one
     assert hash_inputs("s", {"x": pair[0]}, {"a": 1}) != one
+
+
+def test_bfloat16_has_keys_of_its_own():
+    bfloat16 = pytest.importorskip("ml_dtypes", reason="ml_dtypes is not installed").bfloat16
+    given = [np.array([1, 2], bfloat16), np.array([1, 3], bfloat16), bfloat16(1), np.float16(1.875)]
+    assert given[2].tobytes() == given[3].tobytes()
+    assert len({hash_inputs("s", {"x": [item]}, None) for item in given}) == len(given)
