@@ -216,6 +216,8 @@ class ServedModel(Model):
     def expect(self, deadline: float | None, *, is_first: bool = False) -> None:
         """Refuses a request that `send` would refuse, before the slower decoding of the request.
 
+        With a cache no request is refused yet, because a stored answer takes no room.
+
         Args:
             deadline: Seconds for which the client waits, from the request's headers. None if they
                 set no limit.
@@ -224,7 +226,8 @@ class ServedModel(Model):
         Raises:
             OverloadedError: the model has no room for the request.
         """
-        self.admission.expect(deadline, is_first=is_first)
+        if self.cache is None:
+            self.admission.expect(deadline, is_first=is_first)
 
     def _catch_up(self) -> None:
         """Submits queued requests and ends finished requests before a request is refused.
