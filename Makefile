@@ -12,7 +12,7 @@ LOWEST = build/lowest
 # What those tests need beside: the group "test" pins what the lowest versions do not go with.
 LOWEST_TOOLS = 'hypothesis>=6.100' 'onnx>=1.17' 'pandas>=2.2' 'pyarrow>=17' 'pytest>=8.2' 'pytest-timeout>=2.3' \
 	'pytest-xdist>=3.6' 'requests>=2.32' 'scikit-learn>=1.5'
-EXTRAS = serve serve-fast onnx openvino tensorflow torch cuda text video pillow heif parquet ray watch otel all
+EXTRAS = serve serve-fast onnx openvino tensorflow torch cuda text video pillow heif parquet ray remote watch otel all
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'

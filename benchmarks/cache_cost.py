@@ -1,4 +1,4 @@
-"""What a hit and a miss of the response cache cost, against a call of the model.
+"""Compares the cost of a hit of the response cache with the cost of a call of the model.
 
 python benchmarks/cache_cost.py [--seconds 3] [--rounds 5] [--quick]
 

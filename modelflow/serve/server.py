@@ -204,6 +204,8 @@ class Server:
         if self._member is not None:
             self._http.last = self._member.end
             self._member.begin(loop_queue)
+            if self._member.replica_peers is not None:
+                self._http.invite(self._member.replica_peers)
 
     def _bind(self, addresses: contextlib.ExitStack) -> socket.socket | InheritedConnections:
         if self._member is not None:

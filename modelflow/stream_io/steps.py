@@ -49,7 +49,6 @@ class SteppedSession:
         scheduler: "Scheduler",
         context: Mapping[str, Any],
         post: Callable[[Callable[[], None]], object],
-        on_idle: Callable[[], object],
     ) -> None:
         """Opens the session.
 
@@ -57,7 +56,6 @@ class SteppedSession:
             scheduler: `Flow.scheduler`.
             context: The initial content of the dict that the units of the session share.
             post: Calls a function on the thread of this object. May be called from any thread.
-            on_idle: Called when the last step so far has ended, or the session has failed.
 
         Raises:
             StreamClosed: The flow does not run, or its graph has no input.
@@ -66,16 +64,15 @@ class SteppedSession:
         self._session = scheduler.create_session()
         self._session.context.update(context)
         self._post = post
-        self._on_idle = on_idle
-        self._steps: deque[tuple[StepRequest, bool]] = deque()
+        self._steps: deque[StepRequest] = deque()
         self._unsent: deque[tuple[str, Buffer]] = deque()
-        self._found: dict[str, list[Buffer]] = {}
-        self._is_closing = self._has_begun = False
+        self._found: dict[str, deque[Buffer]] = {name: deque() for name in self._session.results}
+        self._is_blocked = self._is_closing = False
 
     @property
     def is_idle(self) -> bool:
-        """Returns whether every step has ended."""
-        return not self._steps
+        """Returns whether no client waits for a step."""
+        return all(step.is_over for step in self._steps)
 
     @property
     def is_over(self) -> bool:
@@ -84,66 +81,69 @@ class SteppedSession:
 
     def add(self, request: StepRequest, *, is_last: bool) -> None:
         """Appends a step. With ``is_last`` the session ends behind the step."""
-        self._steps.append((request, is_last))
-        if len(self._steps) == 1:
-            self._go_on()
+        self._steps.append(request)
+        self._is_closing = is_last
+        for row in range(request.size):
+            for port, values in request.inputs.items():
+                self._unsent.append((port, wrap_input(values[row])))
+        self._go_on()
 
     def close(self) -> None:
         """Ends the session behind the steps so far."""
         self._is_closing = True
-        if self.is_idle:
-            self._scheduler.submitter.close(self._session)
+        self._go_on()
 
     def _go_on(self) -> None:
-        """Sends rows and takes results as far as possible, and ends complete steps."""
+        """Sends rows and takes results as far as possible, and ends complete steps.
+
+        The rows of a step do not wait for the results of the step before. A unit may need them for
+        those results.
+        """
         try:
-            while self._steps and self._is_step_done():
-                request, is_last = self._steps.popleft()
-                self._has_begun = False
-                self._is_closing = self._is_closing or is_last
-                if not request.is_over:
-                    request.on_result(self._found)
-            if not self._steps and self._is_closing:
-                self._scheduler.submitter.close(self._session)
+            self._send()
+            self._take()
         except Exception as error:  # noqa: BLE001 - every step gets an answer
             self._fail(error)
-        if not self._steps:
-            self._on_idle()
 
-    def _is_step_done(self) -> bool:
-        request, is_last = self._steps[0]
+    def _send(self) -> None:
         submitter, session = self._scheduler.submitter, self._session
-        if not self._has_begun:
-            if request.is_over:  # its client has gone before its turn
-                self._found = {}
-                return True
-            self._has_begun = True
-            self._found = {output: [] for output in session.results}
-            self._unsent.extend(
-                (port, wrap_input(values[row]))
-                for row in range(request.size)
-                for port, values in request.inputs.items()
-            )
-        while self._unsent:
+        while self._unsent and not self._is_blocked:
             port, buffer = self._unsent[0]
             backpressure = submitter.try_send(session, port, (buffer,))
-            if backpressure is not None:
-                backpressure.on_gone(self._wake)
-                break
-            self._unsent.popleft()
-        if is_last and not self._unsent:
+            if backpressure is None:
+                self._unsent.popleft()
+            else:
+                self._is_blocked = True
+                backpressure.on_gone(self._on_room)
+        if self._is_closing and not self._unsent:
             submitter.close(session)
-        is_done = not self._unsent
-        for output, results in session.results.items():
-            found = self._found[output]
-            while len(found) < request.size and (taken := results.get_nowait()) is not None:
-                found.append(unwrap_output(taken))
-                session.progress.took()
-            if len(found) < request.size:
-                is_done = False
+
+    def _take(self) -> None:
+        session, found = self._session, self._found
+        while self._steps:
+            size = self._steps[0].size
+            for output, results in session.results.items():
+                while len(found[output]) < size and (taken := results.get_nowait()) is not None:
+                    found[output].append(unwrap_output(taken))
+                    session.progress.took()
+            short = [output for output in found if len(found[output]) < size]
+            for output in short:
+                results = session.results[output]
                 results.forget(self._wake)
                 results.on_ready(self._wake)
-        return is_done
+            if short:
+                return
+            step = self._steps.popleft()
+            own = {output: [rows.popleft() for _ in range(size)] for output, rows in found.items()}
+            if not step.is_over:
+                step.on_result(own)
+
+    def _on_room(self) -> None:
+        self._post(self._enter)
+
+    def _enter(self) -> None:
+        self._is_blocked = False
+        self._go_on()
 
     def _wake(self) -> None:
         self._post(self._go_on)
@@ -151,7 +151,8 @@ class SteppedSession:
     def _fail(self, error: Exception) -> None:
         """Ends the session, and every step with this error."""
         self._scheduler.cancel(self._session)
+        self._unsent.clear()
         steps, self._steps = self._steps, deque()
-        for request, _ in steps:
-            if not request.is_over:
-                request.on_failure(error)
+        for step in steps:
+            if not step.is_over:
+                step.on_failure(error)

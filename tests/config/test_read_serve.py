@@ -65,8 +65,8 @@ shape = "wide"
 batched = 3
 """
     assert found(text) == [
-        "<text>:1: [serve]: unknown key 'inputs'; did you mean 'input'? (keys: isolate, input, "
-        "output)",
+        "<text>:1: [serve]: unknown key 'inputs'; did you mean 'input'? (keys: isolate, "
+        "parameters, cache, input, output)",
         "<text>:3: [serve.input.image]: key 'datatype': got 'FP23'; expected one of 'BOOL', "
         "'UINT8', 'UINT16', 'UINT32', 'UINT64', 'INT8', 'INT16', 'INT32', 'INT64', 'FP16', "
         "'FP32', 'FP64', 'BYTES'; did you mean 'FP32'?",

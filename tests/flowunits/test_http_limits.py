@@ -119,6 +119,7 @@ def test_one_client_cannot_take_every_connection():
         for _ in threads:
             assert begun.acquire(timeout=60)
         with connected(service) as client:
+            client.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
             assert everything(client).startswith(b"HTTP/1.1 503 ")
         go.set()
         for thread in threads:

@@ -12,6 +12,7 @@ from modelflow.graph.graph_port import GraphPort, Signature
 from modelflow.serve.http.openapi import openapi_document
 from modelflow.serve.http.schemas import item_schema, items_of
 from modelflow.serve.repository.config import ServeConfig
+from modelflow.serve.repository.models import Models
 from modelflow.serve.repository.source import ModelSettings, read_policy
 from modelflow.serve.server import ServeOptions, Server
 from modelflow.wire.tensor import TensorSpec
@@ -122,6 +123,7 @@ def test_everything_that_is_described_is_there(server, document):
 UNDESCRIBED = (
     *("/openapi.json", "/docs", "/dashboard", "/monitoring"),
     *(":classify", ":regress", "/load", "/unload", "/stats/(?P<name>[^/]+)/versions/"),
+    "sharedmemory",  # without the option
 )
 
 
@@ -133,6 +135,19 @@ def test_every_endpoint_is_described(server, document):
         if not any(map(one.pattern.fullmatch, document["paths"]))
         and not any(part in one.pattern.pattern for part in UNDESCRIBED)
     ]
+    assert left == []
+
+
+def test_shared_memory_is_described_where_it_is_allowed():
+    with served(is_memory_shared=True) as server:
+        found = ask(server, "/openapi.json")[1]
+        OpenAPIV31SpecValidator(found).validate()
+        left = [
+            one.pattern.pattern
+            for one in server._frontend._router._endpoints
+            if "systemsharedmemory" in one.pattern.pattern
+            and not any(map(one.pattern.fullmatch, found["paths"]))
+        ]
     assert left == []
 
 
@@ -230,16 +245,12 @@ def test_every_signature_of_a_saved_model_is_described(tmp_path):
 
 
 def test_keys_and_the_repository_stand_in_the_description():
-    class Nobody:
-        def __iter__(self):
-            return iter(())
-
-    found = openapi_document(Nobody(), has_keys=True, is_repository_open=True)
+    found = openapi_document(Models(), has_keys=True, is_repository_open=True)
     OpenAPIV31SpecValidator(found).validate()
     assert found["security"] == [{"bearer": []}, {"key": []}]
     assert found["paths"]["/livez"]["get"]["security"] == []
     assert "/v2/repository/models/{name}/load" in found["paths"]
-    found = openapi_document(Nobody(), has_keys=False, is_repository_open=False)
+    found = openapi_document(Models(), has_keys=False, is_repository_open=False)
     OpenAPIV31SpecValidator(found).validate()
     assert "security" not in found
     assert "/v2/repository/models/{name}/load" not in found["paths"]

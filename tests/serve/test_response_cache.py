@@ -1,6 +1,9 @@
 """Tests of the response cache: equal inputs get the stored outputs, over every protocol."""
 
 import itertools
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -160,6 +163,73 @@ def test_a_stored_row_does_not_keep_its_batch():
     assert not found.flags.writeable
 
 
+def serve_values(make, **options):
+    """Serves a graph whose output is the value that ``make`` returns for a row."""
+
+    class Mean(modelflow.FlowUnit):
+        SPEC = counting().SPEC
+        process = lambda _, ctx: ctx.emit([make(buffer.data) for buffer in ctx.input()])  # noqa: E731
+
+    Mean.SPEC = replace(Mean.SPEC, devices={"cpu": Mean})
+    text = TYPED.format(node="batch_size=1").split("[serve.output.output]")[0]
+    flow = modelflow.Flow(text, units=[Mean])
+    return Server({"m": flow}, ServeOptions(http_port=0, caches=("1MiB",), **options))
+
+
+def test_a_value_that_changes_later_is_stored_as_it_was():
+    shared = {"n": 0}
+
+    def count(_):
+        shared["n"] += 1
+        return shared
+
+    with serve_values(count) as server:
+        found = [ask(server, GENERATE, {"input": [n]})[1]["output"]["n"] for n in (1, 2, 1)]
+    assert found == [1, 2, 1]
+
+
+class Local(list[bytes]):
+    """A value that cannot be copied, and that JSON carries."""
+
+    def __reduce__(self):
+        raise TypeError("no copies")
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_an_answer_that_cannot_be_copied_is_answered_and_not_stored(is_stored):
+    numbers = itertools.count()
+
+    def make(_):
+        number = b"%d" % next(numbers)
+        return memoryview(number) if is_stored else Local([number])
+
+    with serve_values(make) as server:
+        found = [ask(server, GENERATE, {"input": [1.0]}) for _ in range(2)]
+    assert [status for status, _, _ in found] == [200, 200]
+    assert (found[0][1] == found[1][1]) is is_stored
+
+
+@pytest.mark.parametrize("path", [PREDICT, INFER, GENERATE])
+def test_stored_answers_need_no_room_in_a_full_model(path):
+    gate, has_begun = threading.Event(), threading.Event()
+    documents = {PREDICT: {"instances": [[1.0]]}, INFER: rows([1.0]), GENERATE: {"input": [1.0]}}
+
+    def wait(row):
+        if row[0] == 2:
+            has_begun.set()
+            gate.wait()
+        return np.float32(row[0])
+
+    with serve_values(wait, max_requests=1) as server, ThreadPoolExecutor(1) as pool:
+        assert ask(server, path, documents[path])[0] == 200
+        slow = pool.submit(ask, server, PREDICT, {"instances": [[2.0]]})
+        has_begun.wait()
+        assert ask(server, path, documents[path])[0] == 200
+        assert ask(server, PREDICT, {"instances": [[3.0]]})[0] == 503
+        gate.set()
+        assert slow.result()[0] == 200
+
+
 @pytest.mark.parametrize(
     "pair",
     [
@@ -173,6 +243,7 @@ def test_a_stored_row_does_not_keep_its_batch():
         ([np.array([b"a"], object)], [np.array([b"b"], object)]),
         ([{"b64": "a"}], [{"b64": "b"}]),
         ([b"1"], ["1"]),
+        ([np.zeros((0, 2))], [np.zeros((0, 3))]),
     ],
 )
 def test_unlike_items_have_unlike_keys(pair):
@@ -181,3 +252,10 @@ def test_unlike_items_have_unlike_keys(pair):
     assert hash_inputs("s", {"x": pair[0]}, None) == one
     assert hash_inputs("t", {"x": pair[0]}, None) != one
     assert hash_inputs("s", {"x": pair[0]}, {"a": 1}) != one
+
+
+def test_bfloat16_has_keys_of_its_own():
+    bfloat16 = pytest.importorskip("ml_dtypes", reason="ml_dtypes is not installed").bfloat16
+    given = [np.array([1, 2], bfloat16), np.array([1, 3], bfloat16), bfloat16(1), np.float16(1.875)]
+    assert given[2].tobytes() == given[3].tobytes()
+    assert len({hash_inputs("s", {"x": [item]}, None) for item in given}) == len(given)

@@ -233,6 +233,93 @@ def test_a_request_that_is_given_up_still_counts_for_the_state():
         assert send(server, [3], "late", end=True) == [6]
 
 
+def serve_unit(process, node="batch_size=1", **options):
+    """Serves a `Total` whose ``process`` is the given function."""
+    unit = type("Other", (Total,), {"process": process})
+    unit.SPEC = replace(Total.SPEC, devices={"cpu": unit})
+    flow = modelflow.Flow(GRAPH.format(node=node), units=[unit])
+    return Server({"m": flow}, ServeOptions(http_port=0, **options))
+
+
+def test_a_request_that_is_given_up_before_its_turn_still_counts_for_the_state():
+    gate, has_begun = threading.Event(), threading.Event()
+
+    def wait(self, ctx):
+        if ctx.input()[0].data[0] == 2:
+            has_begun.set()
+            gate.wait()
+        Total.process(self, ctx)
+
+    with serve_unit(wait) as server, ThreadPoolExecutor(1) as pool:
+        assert send(server, [1], "late", start=True) == [1]
+        slow = pool.submit(send, server, [2], "late")
+        has_begun.wait()
+        headers = {"Inference-Timeout-Ms": "50"}
+        assert ask(server, INFER, step([40], "late"), headers=headers)[0] == 504
+        gate.set()
+        assert slow.result() == [3]
+        assert send(server, [3], "late", end=True) == [46]
+
+
+def test_a_unit_may_need_the_next_request_for_the_results_of_this_one():
+    has_one = threading.Event()
+
+    def delay(_, ctx):
+        for buffer in ctx.input():
+            if "kept" in ctx.state:
+                ctx.emit([ctx.state["kept"]])
+            ctx.state["kept"] = buffer.data
+            has_one.set()
+
+    with serve_unit(delay) as server, ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(send, server, [1], "ahead", start=True)
+        has_one.wait()
+        headers = {"Inference-Timeout-Ms": "50"}
+        assert ask(server, INFER, step([2], "ahead"), headers=headers)[0] == 504
+        assert waiting.result() == [1]
+
+
+@pytest.mark.parametrize("is_ended", [True, False])
+def test_a_sequence_without_results_leaves_nothing(is_ended):
+    with serve_unit(
+        lambda _unit, _ctx: None, request_timeout=0.05, sequence_timeout=0.05
+    ) as server:
+        assert send(server, [1], "none", start=True)[0] == 504
+        if is_ended:
+            assert send(server, [1], "none", end=True)[0] == 500
+        scheduler = server.model("m").flow.scheduler
+        for _ in range(10_000):
+            if not scheduler.count_held():
+                break
+            threading.Event().wait(0.001)
+        assert not scheduler.count_held()
+        assert not len(server.model("m").sequences)
+
+
+def test_many_rows_in_a_small_queue_are_tried_about_once_each(monkeypatch):
+    with serve("batch_size=1, queue_size=2") as server:
+        submitter, tries = server.model("m").flow.scheduler.submitter, []
+        send_one = submitter.try_send
+
+        def count_and_send(*args, **more):
+            tries.append(1)
+            return send_one(*args, **more)
+
+        monkeypatch.setattr(submitter, "try_send", count_and_send)
+        assert send(server, [1] * 2000, "long", start=True, end=True)[-1] == 2000
+        assert len(tries) <= 3 * 2000
+
+
+def test_a_sequence_of_a_flow_that_has_ended_is_refused_and_not_counted():
+    server = serve()
+    with server:
+        model = server.model("m")
+        assert send(server, [1], "open", start=True) == [1]
+        model.flow.stop()
+        assert send(server, [1], "other", start=True)[0] == 503
+        assert model.admission.under_way == 0
+
+
 @pytest.mark.parametrize("kind", [modelflow.Normal(), modelflow.Stream()], ids=str)
 def test_a_graph_without_state_or_with_any_number_of_results_is_refused(kind):
     unit = type("Other", (Total,), {})

@@ -62,7 +62,7 @@ def test_tensors_come_and_go_through_memory_that_the_client_made(triton):
         tensor.set_shared_memory("in", given.nbytes)
         output = module.InferRequestedOutput("output")
         output.set_shared_memory("out", 32, offset=16)
-        for rows in (given, given * 2):  # a later request reads what the client has written since
+        for rows in (given, given * 2):  # a later request reads the new bytes
             shm.set_shared_memory_region(region, [rows])
             answer = client.infer("m", [tensor], outputs=[output])
             found = answer.get_output("output")
@@ -121,6 +121,19 @@ def test_a_wrong_region_is_refused(server, memory, document, text):
     assert ask(server, STATUS)[1] == []
 
 
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: os.symlink("/etc/passwd", path)])
+def test_other_files_beside_the_memory_are_refused(server, make):
+    path = f"/dev/shm/modelflow_other_{os.getpid()}"
+    make(path)
+    try:
+        document = {"key": path.rpartition("/")[2], "byte_size": 1}
+        status, found, _ = ask(server, REGION.format("x", "register"), document)
+    finally:
+        os.unlink(path)
+    assert status == 400
+    assert "is no shared memory" in found["error"] or "cannot be opened" in found["error"]
+
+
 def test_a_name_is_registered_once(server, memory):
     register = REGION.format("x", "register")
     assert ask(server, register, {"key": memory.name, "byte_size": 4})[0] == 200
@@ -154,9 +167,11 @@ def test_places_inside_a_region_are_checked(server, memory):
         assert (status, found["outputs"][0]["data"]) == (200, [9.5])  # the numbers 8 to 11
         for wrong in (at(16, 17), at(33), at(-1), at(16, -1), at(None), at("16")):
             status, found, _ = infer_with(server, wrong)
-            assert (status, "region 'x' has 32 bytes" in found["error"]) == (400, True), found
+            assert (status, "'x', which has 32 bytes" in found["error"]) == (400, True), found
             status, found, _ = infer_with(server, None, wrong)
-            assert (status, "region 'x' has 32 bytes" in found["error"]) == (400, True), found
+            assert (status, "'x', which has 32 bytes" in found["error"]) == (400, True), found
+        status, found, _ = infer_with(server, {"shared_memory_region": "x"})
+        assert "shared_memory_byte_size None; expected" in found["error"]  # not a made-up size
         status, found, _ = infer_with(server, at(12))
         assert (status, "12 bytes; expected 16 for FP32" in found["error"]) == (400, True)
         status, found, _ = infer_with(server, None, at(3))

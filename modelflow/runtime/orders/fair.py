@@ -8,8 +8,10 @@ A gets shares of two rows. Then A fills the batch.
 from collections import deque
 from collections.abc import Sequence
 
+from modelflow.runtime.clock import SYSTEM_CLOCK, Clock
 from modelflow.runtime.orders.fifo import Fifo
 from modelflow.runtime.orders.order import InboxPolicy, bytes_of
+from modelflow.runtime.orders.turns import Turns
 from modelflow.runtime.session.segment import Batch, Segment
 from modelflow.runtime.session.session import Session
 
@@ -28,18 +30,22 @@ class Fair(Fifo):
     rows.
     """
 
-    def __init__(self, policy: InboxPolicy, width: int, split_size: int) -> None:
+    def __init__(
+        self, policy: InboxPolicy, width: int, split_size: int, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
         """Creates an empty order.
 
         Args:
             policy: The bounds.
             width: The number of ports of a row.
             split_size: The most rows that a session gives at a time while others wait.
+            clock: The clock of the turns of both classes.
         """
         super().__init__(policy, width)
         self._split_size = split_size
+        self._now = clock.now
         # The sessions that have rows here, in the order of their turns.
-        self._turns: deque[Session] = deque()
+        self._turns: Turns[Session] = Turns()
         self.waiting = self._turns
         self._segments: dict[Session, deque[Segment]] = {}
         self._rows: dict[Session, int] = {}
@@ -71,7 +77,10 @@ class Fair(Fifo):
             if waiting is None:
                 waiting = self._segments[session] = deque()
                 if session not in self._paused:
-                    (self._turns.appendleft if session.is_first else self._turns.append)(session)
+                    if session.is_first:
+                        self._turns.add(session, is_first=True)
+                    else:
+                        self._turns.append(session)
             waiting.append(segment)
             self._add_rows(session, count)
             self.ready += count
@@ -83,7 +92,11 @@ class Fair(Fifo):
         lacking, picked = size, list[Segment]()
         is_alone = len(self._turns) == 1
         while self._turns and lacking:
-            session = self._turns[0]
+            turns = self._turns
+            if turns.first:
+                session = turns.take(self._now)
+            else:
+                session, turns.since = turns.popleft(), None
             if session.is_cancelled:
                 self.dropped += sum(len(one.positions) for one in self._segments[session])
                 self.drop(session)
@@ -94,8 +107,9 @@ class Fair(Fifo):
             lacking -= taken
             if not self._segments[session]:
                 self._leave(session)
-            elif lacking or taken == share:
-                self._turns.rotate(-1)
+            elif session not in self._paused:
+                is_next = not lacking and taken < share
+                (turns.put_back if is_next else turns.add)(session, is_first=session.is_first)
         return self._batch(picked) if picked else None
 
     def pause(self, session: Session) -> None:
@@ -103,19 +117,19 @@ class Fair(Fifo):
         if session not in self._paused:
             self._paused[session] = deque()
             if session in self._segments:
-                self._turns.remove(session)
+                self._turns.leave(session, is_first=session.is_first)
 
     def resume(self, session: Session) -> None:
         """See `Order.resume`."""
         if self._paused.pop(session, None) is not None and session in self._segments:
-            self._turns.append(session)
+            self._turns.add(session, is_first=session.is_first)
 
     def drop(self, session: Session) -> None:
         """See `Order.drop`."""
         self._segments.pop(session, None)
         self._rows.pop(session, None)
         if session in self._turns:
-            self._turns.remove(session)
+            self._turns.leave(session, is_first=session.is_first)
         self._count_anew([segment for each in self._segments.values() for segment in each])
         self._load = sum(min(rows, self._bound) for rows in self._rows.values())
         self._forget(session)
@@ -134,8 +148,7 @@ class Fair(Fifo):
 
     def _leave(self, session: Session) -> None:
         self._add_rows(session, -self._rows.get(session, 0))
-        if self._segments.pop(session, None) is not None and session not in self._paused:
-            self._turns.remove(session)
+        self._segments.pop(session, None)
         del self._rows[session]
 
     def _add_rows(self, session: Session, rows: int) -> None:

@@ -10,7 +10,7 @@ workers, the batches have these spans and tickets::
 The outbox sends the results of each session on in the order of its tickets.
 
 Rows of the first class (`Session.is_first`) are inserted behind others of their class, and before
-all other rows. Rows that have waited longer than `_PATIENCE` pass them, at most one batch in that
+all other rows. Rows that have waited longer than `PATIENCE` pass them, at most one batch in that
 time. Other rows therefore always advance.
 """
 
@@ -19,14 +19,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from modelflow.runtime.orders.order import InboxPolicy, bytes_of, first_rows
+from modelflow.runtime.orders.turns import PATIENCE
 from modelflow.runtime.session.segment import Batch, Segment, Span
 from modelflow.runtime.session.session import Session
 
 # The rows of a paused session wait aside until earlier rows have left the outbox. Producers wait if
 # the rows of all paused sessions reach this multiple of the bound. See benchmarks/sessions.py.
 _PAUSED_SHARE = 16
-# Seconds after which waiting rows pass those of the first class, at most a batch in that time.
-_PATIENCE = 1.0
 
 
 class Fifo:
@@ -112,15 +111,20 @@ class Fifo:
         """Moves up to ``size`` rows that have waited too long to the front."""
         place = self._count_first()
         self._has_first = place > 0
-        if 0 < place < len(self._queue) and self._newest - self._passed > _PATIENCE:
+        if 0 < place < len(self._queue) and self._newest - self._passed > PATIENCE:
             waiting = self._queue[place]
-            if self._newest - waiting.arrived > _PATIENCE:
+            if self._newest - waiting.arrived > PATIENCE:
                 self._passed = self._newest
-                del self._queue[place]
-                if isinstance(waiting, Segment) and len(waiting.positions) > size:
-                    waiting, rest = waiting.split(size)
-                    self._queue.insert(place, rest)
-                self._queue.appendleft(waiting)
+                self._queue.rotate(-place)
+                if isinstance(waiting, Batch):
+                    self._queue.popleft()
+                    self._queue.extendleft(reversed(waiting.segments()))
+                moved = self._queue.popleft()
+                assert isinstance(moved, Segment)  # the batch was split
+                # No rest may stay before the first class, whose next rows would pass their own.
+                moved = first_rows(moved, size, self._queue)
+                self._queue.rotate(place)
+                self._queue.appendleft(moved)
 
     def _add_whole(self, batch: Batch) -> None:
         for span in batch.spans:
@@ -271,12 +275,16 @@ class Fifo:
         self._paused.setdefault(session, deque())
 
     def resume(self, session: Session) -> None:
-        """See `Order.resume`; rows that were put aside come first."""
+        """See `Order.resume`; rows that were put aside come first in their class."""
         aside = self._paused.pop(session, None)
         if aside is None:
             return
         self._paused_rows -= sum(len(segment.positions) for segment in aside)
+        place = 0 if session.is_first else self._count_first()
+        self._has_first = self._has_first or session.is_first
+        self._queue.rotate(-place)
         self._queue.extendleft(reversed(aside))
+        self._queue.rotate(place)
         for segment in aside:
             self.ready += len(segment.positions)
             if self._policy.byte_bound is not None:

@@ -111,7 +111,9 @@ class Order(Protocol):
         """Returns how many rows and session states are stored; 0 if no session is open."""
 
 
-def first_rows(segment: Segment, size: int, waiting: deque[Segment]) -> Segment:
+def first_rows(
+    segment: Segment, size: int, waiting: deque[Segment] | deque[Segment | Batch]
+) -> Segment:
     """Returns the first ``size`` rows of a longer segment; the other rows go before ``waiting``.
 
     Splits the segment in halves. Cutting off ``size`` rows directly would copy all other rows of a

@@ -36,10 +36,10 @@ class Connection:
     """The most rows of a session that may wait for their turn in the outbox."""
 
 
-def in_turn(policy: InboxPolicy, width: int, plan: StagePlan, clock: Clock) -> Order:  # noqa: ARG001
+def in_turn(policy: InboxPolicy, width: int, plan: StagePlan, clock: Clock) -> Order:
     """Returns the order of most kinds: `Fair` with ``split_size``, else `Fifo`."""
     size = plan.unit.settings.split_size
-    return Fair(policy, width, size) if size else Fifo(policy, width)
+    return Fair(policy, width, size, clock) if size else Fifo(policy, width)
 
 
 def _outbox(plan: StagePlan, to: Connection) -> Outbox:  # noqa: ARG001 - as others need it

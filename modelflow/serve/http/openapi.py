@@ -44,6 +44,8 @@ def openapi_document(models: Models, *, has_keys: bool, is_repository_open: bool
         is_repository_open: Whether clients may load and unload models.
     """
     paths = dict(_of_server(is_repository_open=is_repository_open))
+    if models.regions.is_allowed:
+        paths |= dict(_of_shared_memory())
     for name in sorted({model.name for model in models}):
         newest, *older = models.versions(name)
         for model, place in ((newest, ""), *((one, f"/versions/{one.version}") for one in older)):
@@ -102,6 +104,23 @@ def _of_server(*, is_repository_open: bool) -> Iterator[tuple[str, Operation]]:
             name = {"name": "name", "in": "path", "required": True, "schema": _TEXT}
             about = _operation(f"{action.title()}s a model", "repository", path, None)
             yield path, {"post": {**about, "parameters": [name]}}
+
+
+def _of_shared_memory() -> Iterator[tuple[str, Operation]]:
+    name = {"name": "name", "in": "path", "required": True, "schema": _TEXT}
+    region = object_of({"key": _TEXT, "byte_size": {"type": "integer"}})
+    whole, tag = "/v2/systemsharedmemory", "shared memory"
+    for place, parameters in ((whole, []), (f"{whole}/region/{{name}}", [name])):
+        path = f"{place}/status"
+        about = _operation("The registered memory", tag, path, {"type": "array"})
+        yield path, {"get": {**about, "parameters": parameters}}
+        path = f"{place}/unregister"
+        about = _operation("Removes registered memory", tag, path, None)
+        yield path, {"post": {**about, "parameters": parameters}}
+    path = f"{whole}/region/{{name}}/register"
+    about = _operation("Registers memory for tensors", tag, path, None)
+    body = {"required": True, "content": _json(region)}
+    yield path, {"post": {**about, "parameters": [name], "requestBody": body}}
 
 
 def _of_model(model: Model, place: str) -> Iterator[tuple[str, Operation]]:

@@ -120,8 +120,14 @@ class PendingRequests:
     def __init__(self, model: "ServedModel") -> None:
         """Stores the model of the requests."""
         self._model = model
+        self.is_cached = model.cache is not None
+        """The model has a cache, whose answers need no room in the model."""
         self._members: dict[RowReader, dict[BatchMember, None]] = {}
         self._first = self._limited = math.inf  # the earliest `until`; the time of the timer
+
+    def is_full(self, deadline: float | None) -> bool:
+        """Tells whether `add` would refuse a request."""
+        return not self._model.admission.takes(deadline)
 
     def add(self, request: Responder, reader: RowReader, deadline: float | None) -> None:
         """Admits a request, to be decoded with the others of this turn of the event loop.

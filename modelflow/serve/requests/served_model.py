@@ -32,7 +32,7 @@ from modelflow.serve.requests.state.response_cache import CachedCall, ResponseCa
 from modelflow.serve.requests.state.sequences import SequenceCall, Sequences, explain_refusal
 from modelflow.serve.requests.status import problem_of
 from modelflow.serve.requests.submit_queue import SubmitQueue
-from modelflow.wire.problem import Code
+from modelflow.wire.problem import Code, Problem
 
 # Seconds for which a turn of the event loop may go on before `_catch_up` does the pending work.
 # A much smaller value splits request batches (benchmarks/serving_overload.py).
@@ -182,14 +182,19 @@ class ServedModel(Model):
         if owner is not None:
             return owner.send(items, done, terms)
         context = self._enter_context(items, terms)
-        self.sequences.check(step)
-        call = SequenceCall(self, items, done)
         self.admission.admit(terms.deadline)
-        self.time_limit.add(call, terms.deadline)
         try:
+            self.sequences.check(step)  # after `admit`, which may end sequences
+            call = SequenceCall(self, items, done, step.id)
             self.sequences.add(call, step, context)
-        except StreamClosed as error:  # the flow has ended by itself
-            call.step.on_failure(error)
+        except StreamClosed as error:
+            self.on_done()
+            self._on_close()
+            raise problem_of(error) from error
+        except Problem:
+            self.on_done()
+            raise
+        self.time_limit.add(call, terms.deadline)
         return call
 
     def on_done(self, code: Code | None = None, *, is_first: bool = False) -> None:
@@ -212,6 +217,8 @@ class ServedModel(Model):
     def expect(self, deadline: float | None, *, is_first: bool = False) -> None:
         """Refuses a request that `send` would refuse, before the slower decoding of the request.
 
+        With a cache no request is refused yet, because a stored answer takes no room.
+
         Args:
             deadline: Seconds for which the client waits, from the request's headers. None if they
                 set no limit.
@@ -220,7 +227,8 @@ class ServedModel(Model):
         Raises:
             OverloadedError: the model has no room for the request.
         """
-        self.admission.expect(deadline, is_first=is_first)
+        if self.cache is None:
+            self.admission.expect(deadline, is_first=is_first)
 
     def _catch_up(self) -> None:
         """Submits queued requests and ends finished requests before a request is refused.

@@ -69,6 +69,7 @@ class RestRowReader(abc.ABC):
             or PRIORITY in named
             or (mark is not None and (mark in body or self.priority_mark in body))
             or (context is not None and context.is_single)
+            or (model.pending.is_cached and model.pending.is_full(seconds))
         ):
             self.ask(http_request, model, seconds)
         else:

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from modelflow.runtime.orders.fair import Fair
 from modelflow.runtime.orders.order import InboxPolicy
+from modelflow.runtime.orders.turns import PATIENCE
 from modelflow.runtime.queues.inbox import Inbox
 from tests.runtime.fake_clock import FakeClock
 from tests.runtime.queues.test_inbox import data, segment, stream
@@ -245,6 +246,20 @@ def test_held_counts_sessions_rows_and_tickets():
     assert box.count_held() == 1 + 1 + 2 + 2 + 1
     box.close()
     assert box.count_held() == 0
+
+
+def test_the_second_class_advances_under_a_permanent_load_of_the_first():
+    clock = FakeClock()
+    here, other = Fair(InboxPolicy((8,)), 1, 1, clock), stream("other")
+    here.add(0, [segment(other, 0, 2)])
+    names = []
+    for number in range(15):
+        one = stream(f"first {number}")
+        one.session.is_first = True
+        here.add(0, [segment(one, 0, 1)])
+        names.append(here.cut(1).spans[0].stream.session.name)
+        clock.advance(PATIENCE / 6 * 1.001)
+    assert [place for place, name in enumerate(names) if name == "other"] == [6, 12]
 
 
 @pytest.mark.parametrize("where", ["_add_rows", "turn"])

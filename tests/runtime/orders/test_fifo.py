@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from modelflow.runtime.orders import fifo
 from modelflow.runtime.orders.fifo import Fifo
 from modelflow.runtime.orders.order import InboxPolicy
+from modelflow.runtime.orders.turns import PATIENCE
 from modelflow.runtime.session.segment import Batch
 from tests.runtime.queues.test_inbox import data, segment, stream
 
@@ -361,7 +362,7 @@ def test_rows_of_the_first_class_leave_a_batch_that_moved_as_a_whole():
 def test_only_a_batch_of_a_long_segment_passes_the_first_class():
     here, other, one = order(), stream("other"), first("one")
     here.add(0, [arriving(other, 0.0, 0, 6)])
-    here.add(0, [arriving(one, 1.1 * fifo._PATIENCE, 0, 2)])
+    here.add(0, [arriving(one, 1.1 * PATIENCE, 0, 2)])
     assert rows_of(here.cut(2)) == [("other", 0), ("other", 1)]
     assert rows_of(here.cut(2)) == [("one", 0), ("one", 1)]
     assert rows_of(here.cut(8)) == [("other", n) for n in range(2, 6)]
@@ -370,11 +371,76 @@ def test_only_a_batch_of_a_long_segment_passes_the_first_class():
 def test_a_row_that_has_waited_too_long_passes_the_first_class_once_in_that_time():
     here, other, one = order(), stream("other"), first("one")
     here.add(0, [arriving(other, 0.0, 0, 1), arriving(other, 0.0, 1, 1)])
-    here.add(0, [arriving(one, 0.9 * fifo._PATIENCE, 0, 1)])
+    here.add(0, [arriving(one, 0.9 * PATIENCE, 0, 1)])
     assert rows_of(here.cut(1)) == [("one", 0)]
-    here.add(0, [arriving(one, 1.1 * fifo._PATIENCE, 1, 2)])
+    here.add(0, [arriving(one, 1.1 * PATIENCE, 1, 2)])
     assert rows_of(here.cut(1)) == [("other", 0)]
     assert rows_of(here.cut(1)) == [("one", 1)]
-    here.add(0, [arriving(one, 2.2 * fifo._PATIENCE, 3, 1)])
+    here.add(0, [arriving(one, 2.2 * PATIENCE, 3, 1)])
     assert rows_of(here.cut(1)) == [("other", 1)]
     assert rows_of(here.cut(8)) == [("one", 2), ("one", 3)]
+
+
+ways_in = st.lists(
+    st.tuples(
+        st.sampled_from(["add", "whole", "cut", "pause", "resume"]),
+        st.integers(0, 3),
+        st.integers(1, 5),
+        st.sampled_from([0.0, 0.5, 1.5]),
+    ),
+    max_size=40,
+)
+
+
+@given(ways_in, st.integers(1, 4))
+def test_each_session_keeps_its_order_whichever_class_it_has(steps, size):
+    here, now = order(is_ordered=True), 0.0
+    streams = [first("a"), first("b"), stream("c"), stream("d")]
+    sent, got = dict.fromkeys(streams, 0), {s: [] for s in streams}
+
+    def cut():
+        batch = here.cut(size)
+        for span in batch.spans if batch is not None else ():
+            got[span.stream] += span.positions
+        assert batch is None or batch.size <= size
+
+    for what, number, count, passed in steps:
+        now += passed
+        s = streams[number]
+        if what in ("add", "whole"):
+            rows = arriving(s, now, sent[s], count)
+            sent[s] += count
+            if what == "add":
+                here.add(0, [rows])
+            else:
+                here.add_whole(Batch.of([rows], 1))
+        elif what == "cut":
+            cut()
+        else:
+            getattr(here, what)(s.session)
+    for s in streams:
+        here.resume(s.session)
+    while here.waiting:
+        cut()
+    assert got == {s: list(range(sent[s])) for s in streams}
+    assert here.ready == 0
+
+
+def test_a_long_batch_that_passes_the_first_class_does_not_mix_its_rows():
+    here, other, one = order(), stream("other"), first("one")
+    here.add_whole(whole(arriving(other, 0.0, 0, 2)))
+    here.add(0, [arriving(one, 1.1 * PATIENCE, 0, 1)])
+    assert rows_of(here.cut(1)) == [("other", 0)]
+    here.add(0, [arriving(one, 1.1 * PATIENCE, 1, 1)])
+    assert [rows_of(here.cut(1)) for _ in range(3)] == [[("one", 0)], [("one", 1)], [("other", 1)]]
+
+
+def test_a_resumed_session_of_the_second_class_stays_behind_the_first():
+    here, other, one = order(), stream("other"), first("one")
+    here.add(0, [segment(other, 0, 1)])
+    here.pause(other.session)
+    assert here.cut(8) is None
+    here.add(0, [segment(one, 0, 1)])
+    here.resume(other.session)
+    here.add(0, [segment(one, 1, 1)])
+    assert rows_of(here.cut(8)) == [("one", 0), ("one", 1), ("other", 0)]

@@ -25,6 +25,7 @@ class Inside:
     unloaded = ()
     tunings: dict[str, object] = {}  # noqa: RUF012 - nobody writes
     is_part = False
+    replica_peers = None
     shared_counts = None
 
     def extend(self, own, _):
@@ -70,6 +71,7 @@ class Outside:
 
     unloaded = ()
     shared_counts = None
+    replica_peers = None
     tunings: dict[str, object] = {}  # noqa: RUF012 - nobody writes
 
     def __init__(self, inside, options):

@@ -81,7 +81,7 @@ def server(request, tmp_path_factory):
 
 @pytest.fixture(params=["http", "grpc"])
 def triton(request, server):
-    """Yields the module of a client, and a function that makes one with its own connection."""
+    """Yields the module of a client, and a function that connects a new client."""
     module = over_http if request.param == "http" else over_grpc
     address = server.address.partition("//")[2] if request.param == "http" else server.grpc
 

@@ -1,9 +1,12 @@
-"""Tests of sequences of requests over several replicas: each lives in one of them."""
+"""Tests of sequences of requests over several replicas: each sequence lives in a single replica."""
 
+import contextlib
 import itertools
 import os
+import signal
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -48,7 +51,10 @@ class Total(modelflow.FlowUnit):
             value, wait = buffer.data
             if wait:
                 open(f"waits.{os.getpid()}", "w").close()
-                time.sleep(600)
+                if wait == 1:
+                    time.sleep(600)
+                with open("gate") as gate:
+                    gate.read()
             ctx.state["total"] = ctx.state.get("total", 0) + value
             ctx.state["count"] = ctx.state.get("count", 0) + 1
             ctx.emit([np.int64([ctx.state["total"], ctx.state["count"], os.getpid()])])
@@ -131,3 +137,35 @@ def test_a_lost_replica_ends_its_sequences_and_no_others(folder):
         wait_until(lambda: send(replica_group, gone, 1)[0] == 400)
         assert "is not open; begin it with sequence_start" in send(replica_group, gone, 1)[1]
         assert send(replica_group, gone, 7, start=1)[:2] == (7, 1)
+
+
+def _holder(replica_group, connection):
+    """Returns the process that has the other end of a connection."""
+    ours = connection.sock.getsockname()[1]
+    lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    inodes = {one.split()[9] for one in lines if one.split()[2].endswith(f":{ours:04X}")}
+    for pid in replica_group.children():
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):  # closed meanwhile
+                if str(descriptor.readlink())[8:-1] in inodes:
+                    return pid
+    return None
+
+
+def test_a_server_that_ends_answers_the_requests_that_a_replica_has_forwarded(folder):
+    os.mkfifo(folder / "gate")
+    with serving(folder, "m.toml") as replica_group:
+        wait_until(lambda: send(replica_group, "ready", 1, start=1, end=1)[0] == 1)
+        with replica_group.connections(4) as connections, ThreadPoolExecutor(1) as pool:
+            homes = {one: send(replica_group, "last", 1, one, start=1)[2] for one in connections}
+            holders = {one: _holder(replica_group, one) for one in homes}
+            far = next(one for one in homes if holders[one] != homes[one])
+            asked = pool.submit(send, replica_group, "last", 1, far, wait=2)
+            wait_until(lambda: os.path.exists(folder / f"waits.{homes[far]}"))
+            replica_group.process.send_signal(signal.SIGTERM)
+            idle = next(one for one in homes if holders[one] == homes[far])
+            assert idle.sock.recv(1) == b""  # that replica has no request of a client left
+            with open(folder / "gate", "w"):
+                pass
+            assert asked.result()[:2] == (2, 2)
+        replica_group.end()

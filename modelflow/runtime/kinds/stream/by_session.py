@@ -6,19 +6,21 @@ first worker has called `mark_done`. If the unit sends itself events, A's batche
 rows and events. A's stream ends after its last row and its last event.
 """
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from modelflow.runtime.clock import Clock, Delayed
 from modelflow.runtime.kinds.stream.session_queue import OpenStream, SessionQueue, StreamBatch
 from modelflow.runtime.orders.order import InboxPolicy, bytes_of, first_rows
+from modelflow.runtime.orders.turns import Turns
 from modelflow.runtime.session.segment import Batch, Columns, Segment, Span
 from modelflow.runtime.session.session import Session
 
 
 class BySession:
     """The `Order` that gives out one batch of a session at a time; sessions take turns.
+
+    Sessions of the first class take turns before all others; see `Turns`.
 
     The unit gets the streams of a session one after the other. Buffers behind a stream that waits
     for an event are not ready, and never make a producer wait.
@@ -42,7 +44,8 @@ class BySession:
         self._policy = policy
         self._width = width
         self._bound = min(policy.bounds)
-        self._turns: deque[SessionQueue] = deque()
+        self._turns: Turns[SessionQueue] = Turns()
+        self._now = clock.now
         self.waiting: object = self._turns
         self._session_queues: dict[Session, SessionQueue] = {}
         self._later: Delayed[tuple[SessionQueue, OpenStream, Any]] = Delayed(clock)
@@ -87,8 +90,10 @@ class BySession:
             return
         if session_queue.has_work or (self._is_ending and session_queue.is_kept_open):
             session_queue.is_queued = True
-            is_first = session_queue.session.is_first
-            (self._turns.appendleft if is_first else self._turns.append)(session_queue)
+            if session_queue.session.is_first:
+                self._turns.add(session_queue, is_first=True)
+            else:
+                self._turns.append(session_queue)
 
     def has_room(self, port: int, session: Session | None) -> bool:  # noqa: ARG002 - one bound
         """See `Order.has_room`."""
@@ -167,7 +172,11 @@ class BySession:
 
     def cut(self, size: int) -> Batch | None:
         """See `Order.cut`. The worker returns the session queue with `mark_done`."""
-        session_queue = self._turns.popleft()
+        turns = self._turns
+        if turns.first:
+            session_queue = turns.take(self._now)
+        else:
+            session_queue, turns.since = turns.popleft(), None
         session_queue.is_queued = False
         is_ending = self._is_ending and session_queue.is_kept_open
         if not session_queue.has_work and not is_ending:

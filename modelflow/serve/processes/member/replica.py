@@ -186,7 +186,7 @@ class ReplicaMember:
         """Stops taking links to other processes, and closes the links to replicas."""
         self.fd_channel.close()
         if self.replica_peers is not None:
-            await self.replica_peers.close()
+            await self.replica_peers.close_links()
 
     def close(self) -> None:
         """Closes all channels, after the server has stopped."""

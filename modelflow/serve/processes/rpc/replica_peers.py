@@ -5,6 +5,8 @@ another one's sequence forwards the request over their link. The supervisor make
 two replicas that have told it that they have models for sequences. Both sides may ask.
 """
 
+import asyncio
+import contextlib
 import zlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -97,6 +99,8 @@ class _PeerLink(RequestServer):
 class ReplicaPeers:
     """The other replicas of this server, for sequences of requests. For the server's thread.
 
+    A `GuestServer`: the server ends after the requests that other replicas have forwarded.
+
     Attributes:
         number: The number of this replica, from 1.
     """
@@ -151,7 +155,16 @@ class ReplicaPeers:
             )
         return link.model_of(model)
 
-    async def close(self) -> None:
+    async def start(self) -> None:
+        """Does nothing; see `GuestServer`."""
+
+    async def close(self, seconds: float) -> None:
+        """Waits until the requests of other replicas are answered, at most ``seconds``."""
+        waits = [link.wait_until_answered() for link in self._links.values()]
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.gather(*waits), seconds)
+
+    async def close_links(self) -> None:
         """Closes the links after all requests have ended."""
         for link in [*self._links.values()]:
             await link.close()

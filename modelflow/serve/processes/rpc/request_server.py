@@ -1,5 +1,6 @@
 """The server side of a link: answers the requests of a worker in the process with the models."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Protocol
@@ -91,6 +92,8 @@ class RequestServer:
         self.seen = 0
         self._directory = directory
         self._calls: dict[int, Inference] = {}
+        self._is_answered = asyncio.Event()  # set again when no request is left
+        self._is_answered.set()
         self._wanting: set[int] = set()
         self._given_up: WeakSet[Inference] = WeakSet()
         self._link = Link(ends, loop_queue, self)
@@ -121,10 +124,15 @@ class RequestServer:
         """Cancels the requests of a worker that has ended."""
         self._on_lost(self)
         calls, self._calls = self._calls, {}
+        self._is_answered.set()
         for call in calls.values():
             self._given_up.add(call)
             call.cancel()
         self._directory.remove(self)
+
+    async def wait_until_answered(self) -> None:
+        """Waits until no request of the worker is under way."""
+        await self._is_answered.wait()
 
     async def close(self) -> None:
         """Closes the link."""
@@ -148,6 +156,7 @@ class RequestServer:
             done = self._stream_done(number) if is_stream else self._answer_done(number, kind)
             terms = Terms(deadline, request_context, is_stream, is_first, step, parameters)
             self._calls[number] = ask(found, done, terms)
+            self._is_answered.clear()
         except Exception as error:  # noqa: BLE001 - every client gets an answer
             if model is not None and context is not None and SHADOW in context:
                 model.on_shadow_refused(error)
@@ -157,7 +166,7 @@ class RequestServer:
                 self._link.say("taken", number)
 
     def _cancel(self, number: int) -> None:
-        call = self._calls.pop(number, None)
+        call = self._pop(number)
         if call is not None:
             self._wanting.discard(number)
             self._given_up.add(call)
@@ -177,7 +186,7 @@ class RequestServer:
 
         Reads the result even then, because reading counts the request.
         """
-        is_wanted = self._calls.pop(number, None) is not None
+        is_wanted = self._pop(number) is not None
         try:
             found = given(call, self._link) if is_wanted else call.buffers()
         except Exception as error:  # noqa: BLE001 - every client gets an answer
@@ -220,7 +229,15 @@ class RequestServer:
 
     def _forget(self, number: int) -> Inference:
         self._wanting.discard(number)
-        return self._calls.pop(number)
+        call = self._pop(number)
+        assert call is not None  # the caller has found it
+        return call
+
+    def _pop(self, number: int) -> Inference | None:
+        call = self._calls.pop(number, None)
+        if not self._calls:
+            self._is_answered.set()
+        return call
 
 
 def _has_ended(call: Inference) -> bool:

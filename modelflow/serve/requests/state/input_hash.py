@@ -25,8 +25,9 @@ def hash_inputs(
         for item in column:
             if isinstance(item, np.ndarray | np.generic) and item.dtype != object:
                 array = np.ascontiguousarray(item)
-                found.update(f"{array.dtype.str}{item.shape}".encode())
-                found.update(array.data if array.size else b"")
+                found.update(f"{array.dtype}{item.shape}".encode())
+                # as bytes, because bfloat16 has no buffer of its own
+                found.update(array.view(np.uint8).data if array.size else b"")
             elif isinstance(item, bytes):
                 found.update(b"b%d " % len(item))
                 found.update(item)

@@ -42,12 +42,17 @@ class ResponseCache:
     def store(self, key: bytes, found: Mapping[str, Sequence[Buffer]]) -> None:
         """Stores an answer, and drops the least recently used answers beyond the size.
 
-        Arrays are copied, because a row of a batch would keep the whole batch.
+        Values are copied, because a row of a batch would keep the whole batch, and because a unit
+        may change a value later. An answer with a value that cannot be copied is not stored.
         """
-        data = {name: [_copy(buffer.data) for buffer in found[name]] for name in found}
-        size = _ENTRY_BYTES + sum(_count_bytes(one) for column in data.values() for one in column)
+        try:
+            copies = {name: [_copy(buffer.data) for buffer in found[name]] for name in found}
+        except (pickle.PicklingError, TypeError, AttributeError, RecursionError):
+            return
+        size = _ENTRY_BYTES + sum(one for column in copies.values() for _, one in column)
         if size > self._size:
             return
+        data = {name: [value for value, _ in column] for name, column in copies.items()}
         self._used += size - self._entries.pop(key, (0, {}))[0]
         self._entries[key] = size, data
         while self._used > self._size:
@@ -85,15 +90,14 @@ class CachedCall(InferCall):
         """Does nothing, because the answer is ready."""
 
 
-def _copy(data: Any) -> Any:
-    if not isinstance(data, np.ndarray):
-        return data
-    copied = data.copy()
-    copied.flags.writeable = False
-    return copied
-
-
-def _count_bytes(data: Any) -> int:
+def _copy(data: Any) -> tuple[Any, int]:
+    """Returns a copy of a value, and its size in bytes."""
     if isinstance(data, np.ndarray) and data.dtype != object:
-        return data.nbytes
-    return len(data) if isinstance(data, bytes | str) else len(pickle.dumps(data))
+        copied = data.copy()
+        copied.flags.writeable = False
+        return copied, copied.nbytes
+    if isinstance(data, bytes | bytearray | memoryview):
+        whole = bytes(data)
+        return whole, len(whole)
+    pickled = pickle.dumps(data)
+    return pickle.loads(pickled), len(pickled)

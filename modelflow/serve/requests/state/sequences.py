@@ -9,7 +9,6 @@ it again. With several replicas, the id of a sequence chooses the replica
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from modelflow.serve.requests.infer_request import InferCall
@@ -34,12 +33,18 @@ class SequenceCall(InferCall):
         model: "ServedModel",
         items: Mapping[str, Sequence[Any]],
         done: Callable[[Inference], None],
+        name: int | str,
     ) -> None:
-        """Creates a request; see `InferCall`."""
+        """Creates a request of the sequence ``name``; see `InferCall`."""
         super().__init__(model, items, done)
+        self._name = name
         self.step = StepRequest(items, self._over)
         """The step of the session."""
         self.request = self.step
+
+    def _end(self) -> None:
+        super()._end()
+        self.model.sequences.on_end(self._name)
 
 
 class Sequences:
@@ -96,7 +101,6 @@ class Sequences:
                 model.flow.scheduler,
                 {**context, "sequence_id": step.id},
                 model.loop_queue.post,
-                partial(self._on_idle, step.id),
             )
         if (timer := self._timers.pop(step.id, None)) is not None:
             timer.cancel()
@@ -105,12 +109,8 @@ class Sequences:
             del self._open[step.id]
         session.add(call.step, is_last=step.is_end)
 
-    def close(self) -> None:
-        """Ends all sequences after the requests that have arrived."""
-        for name in [*self._open]:
-            self._close(name)
-
-    def _on_idle(self, name: int | str) -> None:
+    def on_end(self, name: int | str) -> None:
+        """Begins the time without a request if the last request of a sequence has ended."""
         session = self._open.get(name)
         if session is None or not session.is_idle or name in self._timers:
             return
@@ -120,6 +120,11 @@ class Sequences:
         seconds = self._model.options.sequence_timeout
         loop = asyncio.get_running_loop()
         self._timers[name] = loop.call_later(seconds, self._close, name)
+
+    def close(self) -> None:
+        """Ends all sequences after the requests that have arrived."""
+        for name in [*self._open]:
+            self._close(name)
 
     def _close(self, name: int | str) -> None:
         session, timer = self._open.pop(name, None), self._timers.pop(name, None)

@@ -116,7 +116,10 @@ class SharedRegions:
         except OSError as error:
             refuse(f"{where}: key {shorten(key)} cannot be opened: {error.strerror}", cause=error)
         found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or offset + byte_size > found.st_size:
+        if not stat.S_ISREG(found.st_mode):
+            os.close(descriptor)
+            refuse(f"{where}: key {shorten(key)} is no shared memory; create it with shm_open")
+        if offset + byte_size > found.st_size:
             os.close(descriptor)
             refuse(
                 f"{where}: bytes {offset} to {offset + byte_size}; the memory {shorten(key)} has "
@@ -195,11 +198,16 @@ class SharedRegions:
         region = self._regions.get(name) if isinstance(name, str) else None
         if region is None:
             raise self._unknown(name)
-        if type(offset) is not int or type(size) is not int or min(offset, size) < 0:
-            offset, size = 0, region.byte_size + 1
-        if offset + size > region.byte_size:
-            given = f"{OFFSET} {shorten(parameters.get(OFFSET, 0))}, {BYTE_SIZE} {shorten(size)}"
-            refuse(f"{where}: {given}; region {name!r} has {region.byte_size} bytes")
+        if not (
+            type(offset) is int
+            and type(size) is int
+            and 0 <= offset <= offset + size <= region.byte_size
+        ):
+            given = f"{OFFSET} {shorten(offset)}, {BYTE_SIZE} {shorten(size)}"
+            refuse(
+                f"{where}: {given}; expected an offset from 0 and a number of bytes inside region "
+                f"{name!r}, which has {region.byte_size} bytes"
+            )
         return region, region.offset + offset, size
 
     def _unknown(self, name: object) -> Problem:

@@ -9,6 +9,7 @@ from modelflow.runtime.kinds.stream.by_session import BySession
 from modelflow.runtime.kinds.stream.numbering import Numbering
 from modelflow.runtime.kinds.stream.session_queue import OpenStream
 from modelflow.runtime.orders.order import InboxPolicy
+from modelflow.runtime.orders.turns import PATIENCE
 from modelflow.runtime.session.segment import Segment, Stream
 from tests.runtime.fake_clock import FakeClock
 from tests.runtime.queues.test_inbox import data, segment, stream
@@ -554,3 +555,20 @@ def test_a_session_whose_row_ctrl_c_cut_off_from_its_count_is_dropped_whole(wher
     here.drop(other.session)
     assert here.cut(8) is None
     assert (here.ready, here.ready_bytes, here.count_held()) == (0, 0, 0)
+
+
+def test_sessions_of_the_first_class_take_turns_and_let_the_second_class_advance():
+    clock = FakeClock()
+    here, other, one, two = order(100, clock), stream("other"), stream("one"), stream("two")
+    one.session.is_first = two.session.is_first = True
+    for s in (other, one, two):
+        here.add(0, [segment(s, 0, 20)])
+    names = []
+    for _ in range(14):
+        batch = begin(here, 1)
+        names.append(batch.spans[0].stream.session.name)
+        end(here, batch)
+        clock.advance(PATIENCE / 6 * 1.001)
+    assert names[:6] == ["one", "two"] * 3
+    assert names[6:9] == ["other", "one", "two"]
+    assert names.count("other") == 2
