@@ -30,6 +30,8 @@ class ServePort:
     """Whether a request's array is split along axis 0, one row for each buffer."""
     labels: tuple[str, ...] = ()
     """The class names, for outputs whose last axis has scores."""
+    format: str | None = None
+    """The order of the axes of an image, ``NCHW`` or ``NHWC``, or None if not given."""
     location: Location = field(default_factory=lambda: Location("<code>"), compare=False)
     """The location in the graph file."""
 

@@ -66,11 +66,16 @@ def _port(path: tuple[str, str, str], given: Any, folder: Path, reader: KeyReade
     if shape is not None and 0 in shape:
         message = f"[{'.'.join(path)}]: key 'shape': got {shape}; expected lengths from 1, or -1"
         reader.wrong((*path, "shape"), message)
+    form = keys.get("format")
+    if form is not None and shape is not None and len(shape) != len("HWC"):
+        message = f"[{'.'.join(path)}]: key 'format': got {form} with shape {shape}; "
+        reader.wrong((*path, "format"), f"{message}expected three lengths, for an image")
     return ServePort(
         keys["datatype"],
         None if shape is None else tuple(None if extent == -1 else extent for extent in shape),
         keys["batched"],
         _labels(path, keys.get("labels", ()), folder, reader),
+        form,
         reader.at(*path),
     )
 

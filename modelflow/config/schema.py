@@ -172,7 +172,18 @@ SERVE_OPTIONS: tuple[Option, ...] = (
 # Keys of [serve.input.NAME] and [serve.output.NAME].
 SERVE_KEYS: Mapping[str, tuple[Option, ...]] = MappingProxyType(
     {
-        "input": (_DATATYPE, _SHAPE, _BATCHED),
+        "input": (
+            _DATATYPE,
+            _SHAPE,
+            _BATCHED,
+            Option(
+                "format",
+                Literal["NCHW", "NHWC"] | None,
+                None,
+                "The order of the axes of an image, for clients that read the model's "
+                "configuration.",
+            ),
+        ),
         "output": (
             _DATATYPE,
             _SHAPE,

@@ -119,6 +119,8 @@ def _serve_port(port: ServePort) -> dict[str, Any]:
         found["shape"] = [-1 if extent is None else extent for extent in port.shape]
     if not port.batched:
         found["batched"] = False
+    if port.format:
+        found["format"] = port.format
     return found | ({"labels": _plain(port.labels)} if port.labels else {})
 
 

@@ -28,6 +28,8 @@ class GraphPort:
     """The class names, for outputs whose last axis has scores."""
     is_trigger: bool = False
     """Whether the items have no value, and each item only requests one call of the units behind."""
+    format: str | None = None
+    """The order of the axes of an image, ``NCHW`` or ``NHWC``, or None if no order is stated."""
 
     def __str__(self) -> str:
         """Returns a text such as ``image: UINT8 (?, ?, 3), an item a row``."""

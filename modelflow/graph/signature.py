@@ -53,6 +53,7 @@ def signature_of(graph: Graph, facts: GraphFacts) -> Signature:
             said.batched,
             said.labels,
             bool(ends) and all(graph.port(end).is_trigger for end in ends),
+            said.format,
         )
 
     serve = graph.config.serve

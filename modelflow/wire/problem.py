@@ -97,7 +97,13 @@ def unknown_model(model: str, version: str = "") -> Problem:
     """Returns Triton's error about a model, or about a version of that model."""
     said = version if version.isdecimal() and len(version) < _LONG else shorten(version)
     which = f"{shorten(model)} version {said}" if version else shorten(model)
-    return Problem(f"Request for unknown model: {which} is not found", Code.NOT_FOUND)
+    message = f"Request for unknown model: {which} is not found"
+    if version and not version.isdecimal():
+        message += (
+            f"; failed to get model version from specified version string {said}, "
+            "which is neither a number nor a label"
+        )
+    return Problem(message, Code.NOT_FOUND)
 
 
 _LONG = 200  # characters: a longer name is no typing error

@@ -28,6 +28,7 @@ isolate = true
 datatype = "UINT8"
 shape = [-1, -1, 3]
 batched = false
+format = "NHWC"
 
 [serve.output.scores]
 labels = ["cat", "dog"]
@@ -37,6 +38,7 @@ labels = ["cat", "dog"]
     )
     (image,), (scores,) = config.serve.input.values(), config.serve.output.values()
     assert (image.datatype, image.shape, image.batched) == ("UINT8", (None, None, 3), False)
+    assert (image.format, scores.format) == ("NHWC", None)
     assert str(image.location) == "<text>:4"
     assert config.serve.is_isolated
     assert not read_config(GRAPH, "toml").serve.is_isolated
@@ -60,6 +62,7 @@ def test_every_mistake_is_told_with_its_line():
 datatype = "FP23"
 shape = [0, 3]
 labels = ["cat"]
+format = "NHWC"
 [serve.output.scores]
 shape = "wide"
 batched = 3
@@ -71,10 +74,13 @@ batched = 3
         "'UINT8', 'UINT16', 'UINT32', 'UINT64', 'INT8', 'INT16', 'INT32', 'INT64', 'FP16', "
         "'FP32', 'FP64', 'BYTES'; did you mean 'FP32'?",
         "<text>:4: [serve.input.image]: key 'shape': got [0, 3]; expected lengths from 1, or -1",
-        "<text>:5: [serve.input.image]: unknown key 'labels' (keys: datatype, shape, batched)",
-        "<text>:7: [serve.output.scores]: key 'shape': got 'wide'; expected a list of values, "
+        "<text>:5: [serve.input.image]: unknown key 'labels' (keys: datatype, shape, batched, "
+        "format)",
+        "<text>:6: [serve.input.image]: key 'format': got NHWC with shape [0, 3]; expected three "
+        "lengths, for an image",
+        "<text>:8: [serve.output.scores]: key 'shape': got 'wide'; expected a list of values, "
         "each a whole number",
-        "<text>:8: [serve.output.scores]: key 'batched': got 3; expected true or false",
+        "<text>:9: [serve.output.scores]: key 'batched': got 3; expected true or false",
     ]
 
 
@@ -101,8 +107,9 @@ def test_it_is_written_and_read_again(form):
 isolate = true
 [serve.input."an image"]
 datatype = "UINT8"
-shape = [-1, 3]
+shape = [3, -1, 3]
 batched = false
+format = "NCHW"
 [serve.output.scores]
 shape = []
 labels = ["cat", "${HOME}"]

@@ -38,6 +38,7 @@ PRESUPPOSED = {
         ROOT / "examples" / "quantise" / "quantise.py",
         *(ROOT / "graphs" / "models" / "shapes" / name for name in SHAPES),
     ),
+    "serve_a_chat.md": (ROOT / "examples" / "openai",),
     "put_load_on_it.md": (ROOT / "docs" / "how-to" / "serve_a_graph.md",),
 }
 VARIABLES = {"watch_a_flow.md": {"MODELFLOW_RUN_ARG": "endpoint=http://127.0.0.1:0/v1/digit"}}

@@ -60,7 +60,6 @@ LEFT_OUT = MappingProxyType(
         "tensorflow.serving.SamplingConfig": {"per_task_sampling_configs"},
         "tensorflow.serving.LoggingConfig": {"custom_logging_config"},
         "inference.ModelInput": {
-            "format",
             "reshape",
             "is_shape_tensor",
             "allow_ragged_batch",

@@ -184,7 +184,7 @@ class OpenInferenceGrpc:
             name: getattr(one, one.WhichOneof("parameter_choice") or "string_param")
             for name, one in message.parameters.items()
         }
-        tuning = read_load_parameters(parameters)
+        tuning = read_load_parameters(message.model_name, parameters)
         make_reply = partial(_answer_change, rpc, "RepositoryModelLoadResponse")
         self._group.load(message.model_name, make_reply, tuning)
 

@@ -53,7 +53,10 @@ def configuration(model: Model) -> dict[str, Any]:
         "platform": PLATFORM,
         "backend": "modelflow",
         "max_batch_size": batching.most if is_batched else 0,
-        "input": [_port(port, is_batched) for port in signature.inputs],
+        "input": [
+            {**_port(port, is_batched), "format": f"FORMAT_{port.format or 'NONE'}"}
+            for port in signature.inputs
+        ],
         "output": [_port(port, is_batched) for port in signature.outputs],
         "model_transaction_policy": {
             "decoupled": not all(port.is_single for port in signature.outputs)

@@ -61,7 +61,7 @@ class RepositoryRest:
         parameters = self._document(http_request).get("parameters") or {}
         if not isinstance(parameters, dict):
             refuse("load: parameters: expected a JSON object")
-        tuning = read_load_parameters(parameters)
+        tuning = read_load_parameters(path["name"], parameters)
         self._group.load(path["name"], partial(_answer_change, http_request), tuning)
 
     def _unload(self, http_request: HttpRequest, path: Mapping[str, str]) -> None:

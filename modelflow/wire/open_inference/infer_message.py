@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -56,6 +56,9 @@ def infer_request(message: Any, read_region: ReadRegion | None = None) -> InferR
     shared = [one for one in message.inputs if one.parameters and IN_REGION in one.parameters]
     count = len(message.inputs) - len(shared)
     if raw and len(raw) != count:
+        for tensor in message.inputs:
+            if tensor.HasField("contents"):
+                _refuse_contents(tensor, message.model_name)
         refuse(
             f"raw_input_contents: {len(raw)} tensors for {count} inputs; expected one for each, or "
             "none"
@@ -69,9 +72,9 @@ def infer_request(message: Any, read_region: ReadRegion | None = None) -> InferR
         if tensor in shared:
             read = read_region or refuse_region
             data = read(_plain(tensor.parameters), f"input {shorten(name)}")
-            inputs[name] = _tensor(tensor, data)
+            inputs[name] = _tensor(tensor, data, message.model_name)
         else:
-            inputs[name] = _tensor(tensor, next(given) if raw else None)
+            inputs[name] = _tensor(tensor, next(given) if raw else None, message.model_name)
     return InferRequest(
         inputs=inputs,
         outputs={
@@ -110,7 +113,7 @@ def infer_message(answer: InferAnswer) -> Any:
     return message
 
 
-def _tensor(tensor: Any, raw: bytes | None) -> InferTensor:
+def _tensor(tensor: Any, raw: bytes | None, model: str) -> InferTensor:
     if raw is not None and not tensor.HasField("contents"):
         plain = plain_numbers(raw, tensor.datatype, tuple(tensor.shape))
         if plain is not None:
@@ -122,10 +125,18 @@ def _tensor(tensor: Any, raw: bytes | None) -> InferTensor:
     if raw is None:
         array = _of_contents(tensor, dtype, shape, where)
     elif tensor.HasField("contents"):
-        refuse(f"{where}: both contents and raw_input_contents; expected one of them")
+        _refuse_contents(tensor, model)
     else:
         array = from_raw(raw, tensor.datatype, shape, where)
     return InferTensor(tensor.name, tensor.datatype, array, _plain(tensor.parameters))
+
+
+def _refuse_contents(tensor: Any, model: str) -> NoReturn:
+    """Refuses an input with values in both places, in the words of Triton."""
+    refuse(
+        "contents field must not be specified when using raw_input_contents for "
+        f"{shorten(tensor.name)} for model {shorten(model)}; expected one of them"
+    )
 
 
 def _of_contents(

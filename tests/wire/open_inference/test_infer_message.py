@@ -107,7 +107,8 @@ def test_parameters_are_written():
         (message(one(), raw_input_contents=[b"abc"]), "3 bytes; expected 4"),
         (message(one(), raw_input_contents=[b"abcd", b""]), "2 tensors for 1 inputs"),
         (message(one(), one(), raw_input_contents=[b"abcd"]), "1 tensors for 2 inputs"),
-        (message(one(fp32_contents=[1]), raw_input_contents=[b"abcd"]), "both contents and raw_input_contents"),
+        (message(one(fp32_contents=[1]), raw_input_contents=[b"abcd"], model_name="m"), "contents field must not be specified when using raw_input_contents for 'x' for model 'm'"),
+        (message(one(fp32_contents=[1]), one(), raw_input_contents=[b"abcd"]), "contents field must not be specified"),
         (message(one(fp32_contents=[1]), one(fp32_contents=[1])), "given twice"),
     ],
 )  # fmt: skip

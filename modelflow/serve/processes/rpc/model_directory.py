@@ -178,4 +178,5 @@ def _port(port: GraphPort) -> list[Any]:
         port.is_single,
         port.is_batched,
         port.labels,
+        port.format,
     ]

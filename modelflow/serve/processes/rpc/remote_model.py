@@ -240,9 +240,10 @@ class RemoteModel(Model):
 
 
 def _port(document: Sequence[Any]) -> GraphPort:
-    name, description, found, is_single, is_batched, labels = document
+    name, description, found, is_single, is_batched, labels, form = document
     tensor = None
     if found is not None:
         own, dtype, shape, *flags = found
         tensor = TensorSpec(own, dtype_of(dtype), None if shape is None else tuple(shape), *flags)
-    return GraphPort(name, description, tensor, is_single, is_batched, tuple(labels))
+    given = (tensor, is_single, is_batched, tuple(labels))
+    return GraphPort(name, description, *given, format=form)
