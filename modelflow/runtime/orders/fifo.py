@@ -111,20 +111,22 @@ class Fifo:
         """Moves up to ``size`` rows that have waited too long to the front."""
         place = self._count_first()
         self._has_first = place > 0
-        if 0 < place < len(self._queue) and self._newest - self._passed > PATIENCE:
-            waiting = self._queue[place]
-            if self._newest - waiting.arrived > PATIENCE:
-                self._passed = self._newest
-                self._queue.rotate(-place)
-                if isinstance(waiting, Batch):
-                    self._queue.popleft()
-                    self._queue.extendleft(reversed(waiting.segments()))
-                moved = self._queue.popleft()
-                assert isinstance(moved, Segment)  # the batch was split
+        queue = self._queue
+        if not 0 < place < len(queue) or self._newest - self._passed <= PATIENCE:
+            return
+        queue.rotate(-place)
+        moved: list[Segment] = []
+        while size > 0 and len(queue) > place and self._newest - queue[0].arrived > PATIENCE:
+            self._passed = self._newest
+            waiting = queue.popleft()
+            if isinstance(waiting, Batch):
+                queue.extendleft(reversed(waiting.segments()))
+            else:
                 # No rest may stay before the first class, whose next rows would pass their own.
-                moved = first_rows(moved, size, self._queue)
-                self._queue.rotate(place)
-                self._queue.appendleft(moved)
+                moved.append(first_rows(waiting, size, queue))
+                size -= len(moved[-1].positions)
+        queue.rotate(place)
+        queue.extendleft(reversed(moved))
 
     def _add_whole(self, batch: Batch) -> None:
         for span in batch.spans:

@@ -368,6 +368,15 @@ def test_only_a_batch_of_a_long_segment_passes_the_first_class():
     assert rows_of(here.cut(8)) == [("other", n) for n in range(2, 6)]
 
 
+def test_a_batch_of_short_segments_passes_the_first_class():
+    here, one = order(), first("one")
+    for name in "abc":
+        here.add(0, [arriving(stream(name), 0.0, 0, 1)])
+    here.add(0, [arriving(one, 1.1 * PATIENCE, 0, 2)])
+    assert rows_of(here.cut(2)) == [("a", 0), ("b", 0)]
+    assert rows_of(here.cut(2)) == [("one", 0), ("one", 1)]
+
+
 def test_a_row_that_has_waited_too_long_passes_the_first_class_once_in_that_time():
     here, other, one = order(), stream("other"), first("one")
     here.add(0, [arriving(other, 0.0, 0, 1), arriving(other, 0.0, 1, 1)])
