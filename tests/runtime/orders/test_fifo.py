@@ -390,6 +390,25 @@ def test_a_row_that_has_waited_too_long_passes_the_first_class_once_in_that_time
     assert rows_of(here.cut(8)) == [("one", 2), ("one", 3)]
 
 
+def test_a_load_of_the_first_class_does_not_keep_other_sessions_out():
+    here, other, one = order(bound=4), stream("other"), first("one")
+    here.add(0, [segment(one, 0, 10)])
+    assert here.room(0) == 4
+    assert here.is_roomy()
+    assert here.has_room(0, other.session)
+    assert not here.has_room(0, one.session)
+    assert not here.has_room(0, None)
+    here.add(0, [segment(other, 0, 3)])
+    assert (here.room(0), here.is_roomy()) == (1, False)
+    here.add(0, [segment(other, 3, 1)])
+    assert here.room(0) == 0
+    assert not here.has_room(0, other.session)
+    assert here.cut(10).size == 10
+    assert here.room(0) == 0
+    assert here.cut(2).size == 2
+    assert here.is_roomy()
+
+
 ways_in = st.lists(
     st.tuples(
         st.sampled_from(["add", "whole", "cut", "pause", "resume"]),
