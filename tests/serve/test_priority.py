@@ -8,7 +8,9 @@ import pytest
 
 import modelflow
 from modelflow.runtime.orders import fifo, turns
-from tests.serve.clients import ask, served
+from modelflow.serve.requests import submit_queue
+from modelflow.serve.server import ServeOptions, Server
+from tests.serve.clients import TYPED, ask, served
 from tests.serve.grpc.stub import grpc_served, infer, stub
 
 ROUTES = {
@@ -88,15 +90,18 @@ def test_the_first_class_is_next_although_the_queues_are_full(gate, path, node):
 
 
 @pytest.mark.parametrize(
-    ("kind", "node"),
+    ("kind", "node", "more"),
     [
-        (modelflow.Normal(), ""),
-        (modelflow.Normal(), ", split_size=1"),
-        (modelflow.Stream(modelflow.Count.SAME), ""),
+        (modelflow.Normal(), "", ""),
+        (modelflow.Normal(), ", split_size=1", ""),
+        (modelflow.Normal(), "", "[flow]\nmax_in_flight = 2\n"),
+        (modelflow.Stream(modelflow.Count.SAME), "", ""),
     ],
 )
-def test_the_second_class_advances_under_a_permanent_load_of_the_first(kind, node, monkeypatch):
-    for module in (fifo, turns):
+def test_the_second_class_advances_under_a_permanent_load_of_the_first(
+    kind, node, more, monkeypatch
+):
+    for module in (fifo, turns, submit_queue):
         monkeypatch.setattr(module, "PATIENCE", 0.01)
 
     class Mean(modelflow.FlowUnit):
@@ -109,16 +114,20 @@ def test_the_second_class_advances_under_a_permanent_load_of_the_first(kind, nod
         )
 
         def process(self, ctx):
+            # The first class never has fewer rows in the queue than its bound.
+            while server.model("m").admission.first < 5 and not is_over.is_set():
+                is_over.wait(0.001)
             ctx.emit([np.float32(buffer.data[0]) for buffer in ctx.input()])
 
     path, is_over = "/v1/models/m:predict", threading.Event()
 
     def load():
         while not is_over.is_set():
-            ask(server, path, {"instances": [[1.0]] * 32}, headers={"Inference-Priority": "1"})
+            ask(server, path, {"instances": [[1.0]]}, headers={"Inference-Priority": "1"})
 
+    text = TYPED.format(node=f"batch_size=1, threads=1, queue_size=2{node}") + more
     with (
-        served(Mean, f"batch_size=1, threads=1, queue_size=2{node}") as server,
+        Server({"m": modelflow.Flow(text, units=[Mean])}, ServeOptions(http_port=0)) as server,
         ThreadPoolExecutor(8) as pool,
     ):
         for _ in range(8):
