@@ -258,7 +258,8 @@ def test_a_line_behind_a_cut_line_is_whole(path):
     ("url", "message"),
     [
         ("http:///x", "got a URL without a host; expected http://HOST/PATH"),
-        ("http://h:x/", "got a URL with an invalid port"),
+        ("http://h:x/", "got a URL with an invalid host or port"),
+        ("http://u:s3cret[@h/", "got a URL with an invalid host or port"),
         ("https://u:s3cret@h/", "got a URL with a user name"),
     ],
 )

@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 
 import modelflow
-from tests.serve.clients import ask, served
+from modelflow.runtime.orders import fifo, turns
+from modelflow.serve.requests import submit_queue
+from modelflow.serve.server import ServeOptions, Server
+from tests.serve.clients import TYPED, ask, served
 from tests.serve.grpc.stub import grpc_served, infer, stub
 
 ROUTES = {
@@ -84,6 +87,57 @@ def test_the_first_class_is_next_although_the_queues_are_full(gate, path, node):
         seen = overtake(server, gate, send)
     assert seen.index(99.0) == 1
     assert sorted(seen) == [*map(float, range(1, 13)), 99.0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "node", "more"),
+    [
+        (modelflow.Normal(), "", ""),
+        (modelflow.Normal(), ", split_size=1", ""),
+        (modelflow.Normal(), "", "[flow]\nmax_in_flight = 2\n"),
+        (modelflow.Stream(modelflow.Count.SAME), "", ""),
+    ],
+)
+def test_the_second_class_advances_under_a_permanent_load_of_the_first(
+    kind, node, more, monkeypatch
+):
+    for module in (fifo, turns, submit_queue):
+        monkeypatch.setattr(module, "PATIENCE", 0.01)
+
+    class Mean(modelflow.FlowUnit):
+        SPEC = modelflow.FlowUnitSpec(
+            "mean",
+            {"cpu": lambda: Mean()},
+            inputs=(modelflow.Port("row"),),
+            outputs=(modelflow.Port("out"),),
+            kind=kind,
+        )
+
+        def process(self, ctx):
+            # The first class never has fewer rows in the queue than its bound.
+            while server.model("m").admission.first < 5 and not is_over.is_set():
+                is_over.wait(0.001)
+            ctx.emit([np.float32(buffer.data[0]) for buffer in ctx.input()])
+
+    path, is_over = "/v1/models/m:predict", threading.Event()
+
+    def load():
+        while not is_over.is_set():
+            ask(server, path, {"instances": [[1.0]]}, headers={"Inference-Priority": "1"})
+
+    text = TYPED.format(node=f"batch_size=1, threads=1, queue_size=2{node}") + more
+    with (
+        Server({"m": modelflow.Flow(text, units=[Mean])}, ServeOptions(http_port=0)) as server,
+        ThreadPoolExecutor(8) as pool,
+    ):
+        for _ in range(8):
+            pool.submit(load)
+        wait_for_requests(server, 7)
+        try:
+            for _ in range(3):
+                assert ask(server, path, {"instances": [[2.0]]})[0] == 200
+        finally:
+            is_over.set()
 
 
 def test_the_parameter_does_the_same_over_grpc(gate, grpc_server):

@@ -16,6 +16,7 @@ time. Other rows therefore always advance.
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from modelflow.runtime.orders.order import InboxPolicy, bytes_of, first_rows
@@ -107,24 +108,31 @@ class Fifo:
                 return place
         return len(self._queue)
 
+    def _count_first_rows(self) -> int:
+        """Returns how many rows of the first class the queue begins with."""
+        whole = islice(self._queue, self._count_first())
+        return sum(len(one.positions) for one in whole if isinstance(one, Segment))
+
     def _let_pass(self, size: int) -> None:
         """Moves up to ``size`` rows that have waited too long to the front."""
         place = self._count_first()
         self._has_first = place > 0
-        if 0 < place < len(self._queue) and self._newest - self._passed > PATIENCE:
-            waiting = self._queue[place]
-            if self._newest - waiting.arrived > PATIENCE:
-                self._passed = self._newest
-                self._queue.rotate(-place)
-                if isinstance(waiting, Batch):
-                    self._queue.popleft()
-                    self._queue.extendleft(reversed(waiting.segments()))
-                moved = self._queue.popleft()
-                assert isinstance(moved, Segment)  # the batch was split
+        queue = self._queue
+        if not 0 < place < len(queue) or self._newest - self._passed <= PATIENCE:
+            return
+        queue.rotate(-place)
+        moved: list[Segment] = []
+        while size > 0 and len(queue) > place and self._newest - queue[0].arrived > PATIENCE:
+            self._passed = self._newest
+            waiting = queue.popleft()
+            if isinstance(waiting, Batch):
+                queue.extendleft(reversed(waiting.segments()))
+            else:
                 # No rest may stay before the first class, whose next rows would pass their own.
-                moved = first_rows(moved, size, self._queue)
-                self._queue.rotate(place)
-                self._queue.appendleft(moved)
+                moved.append(first_rows(waiting, size, queue))
+                size -= len(moved[-1].positions)
+        queue.rotate(place)
+        queue.extendleft(reversed(moved))
 
     def _add_whole(self, batch: Batch) -> None:
         for span in batch.spans:
@@ -141,20 +149,32 @@ class Fifo:
             session in self._paused or self._paused_rows >= self._bound * _PAUSED_SHARE
         ):
             return False
-        return self.ready < policy.bounds[port] and (
+        ready = self.ready
+        if session is not None and self._has_first and not session.is_first:
+            ready -= self._count_first_rows()
+        return ready < policy.bounds[port] and (
             policy.byte_bound is None or self.ready_bytes < policy.byte_bound
         )
 
     def room(self, port: int) -> int:
-        """See `Order.room`."""
-        return self._policy.bounds[port] - self.ready if self.has_room(port, None) else 0
+        """See `Order.room`; a load of the first class does not keep other sessions out."""
+        if self._paused_rows >= self._bound * _PAUSED_SHARE:
+            return 0
+        byte_bound = self._policy.byte_bound
+        if byte_bound is not None and self.ready_bytes >= byte_bound:
+            return 0
+        first = self._count_first_rows() if self._has_first else 0
+        return self._policy.bounds[port] - self.ready + first
 
     def is_roomy(self) -> bool:
         """Returns whether half of the queue is free.
 
         With less free room, producers and workers would wake each other for every row.
         """
-        if self.ready > self._bound // 2:
+        half = self._bound // 2
+        if self.ready > half and not (
+            self._has_first and self.ready - self._count_first_rows() <= half
+        ):
             return False
         byte_bound = self._policy.byte_bound
         return byte_bound is None or self.ready_bytes <= byte_bound // 2

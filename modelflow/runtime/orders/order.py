@@ -78,7 +78,10 @@ class Order(Protocol):
         """Removes and returns a batch of at most ``size`` rows, or None if all were dropped."""
 
     def has_room(self, port: int, session: "Session | None") -> bool:
-        """Returns whether a producer of ``port`` may go on with buffers of ``session``."""
+        """Returns whether a producer of ``port`` may go on with buffers of ``session``.
+
+        Rows of the first class do not count for a ``session`` of the second class.
+        """
 
     def room(self, port: int) -> int:
         """Returns how many rows of new sessions ``port`` has room for; at most 0 if full."""

@@ -246,11 +246,14 @@ class _EventSink:
     """A receiver of events at a URL, with the methods of a file. Used on the log's thread."""
 
     def __init__(self, url: str) -> None:
-        parts, expected = urlsplit(url), "expected http://HOST/PATH or https://HOST/PATH"
+        expected = "expected http://HOST/PATH or https://HOST/PATH"
         try:
+            parts = urlsplit(url)
             port = parts.port
         except ValueError as error:
-            raise ConfigError(f"payload log: got a URL with an invalid port; {expected}") from error
+            raise ConfigError(
+                f"payload log: got a URL with an invalid host or port; {expected}"
+            ) from error
         if not parts.hostname or parts.username is not None:
             what = "without a host" if not parts.hostname else "with a user name"
             raise ConfigError(f"payload log: got a URL {what}; {expected}")

@@ -3,8 +3,9 @@
 All requests of one turn of the event loop are submitted together (`submit`). Requests without
 room wait in the queue, in order, until the flow reports room. Short requests wait undecoded. They
 share one entry of the queue, at the position of the first, and are decoded together when the entry
-is next. Requests of the first class do not wait for others. Answers return over the server's loop
-queue, with one wake-up for all requests that a batch has finished.
+is next. Requests of the first class do not wait for others. If they wait for ``max_in_flight``, a
+group of other requests passes them in each second. Answers return over the server's loop queue,
+with one wake-up for all requests that a batch has finished.
 """
 
 import asyncio
@@ -13,6 +14,8 @@ from collections.abc import Callable
 
 from modelflow.errors import StreamClosed
 from modelflow.ipc.loop_queue import LoopQueue
+from modelflow.runtime.clock import SYSTEM_CLOCK
+from modelflow.runtime.orders.turns import PATIENCE
 from modelflow.runtime.scheduler import Scheduler
 from modelflow.serve.requests.infer_request import InferCall
 from modelflow.serve.requests.pending import PendingRequests
@@ -46,6 +49,7 @@ class SubmitQueue:
         self._waiting: deque[InferCall | RequestBatch | PendingRequests] = deque()
         self._first: list[InferCall] = []  # the requests of the first class
         self._is_first_awaited = False  # they wait until the flow reports room
+        self._since: float | None = None  # both classes wait since then, or since the last turn
         self._is_due = False  # `_enter` runs after this turn of the loop
         self.is_blocked = False
         """The queue waits until the flow reports room."""
@@ -80,28 +84,48 @@ class SubmitQueue:
         self._is_due = True
         waiting = self._waiting
         try:
+            while self._is_second_due():
+                self._enter_next()
             if self._first:
                 self._enter_first()
             # A request of the first class that is left waits for ``max_in_flight``, before others.
             while waiting and not (self.is_blocked or self._first):
-                first = waiting[0]
-                if isinstance(first, PendingRequests):
-                    del waiting[0]
-                    waiting.extendleft(reversed(first.read()))
-                elif isinstance(first, RequestBatch):
-                    rest, self.is_blocked = first.enter(self._scheduler, self._on_room)
-                    if rest is None:
-                        del waiting[0]
-                    else:
-                        waiting[0] = rest
-                else:
-                    self._enter_calls()
+                self._enter_next()
         except StreamClosed:
             self._give_up()
         finally:
             self._is_due = False
         if self.is_blocked and self._pending is not None:
             self._pending.wait()
+
+    def _is_second_due(self) -> bool:
+        """Tells whether requests of the second class enter before the first class, which waits."""
+        if not (self._first and self._waiting):
+            self._since = None
+            return False
+        now = SYSTEM_CLOCK.now()
+        if self._since is None:
+            self._since = now
+        if self.is_blocked or now - self._since <= PATIENCE:
+            return False
+        if not isinstance(self._waiting[0], PendingRequests):
+            self._since = now
+        return True
+
+    def _enter_next(self) -> None:
+        waiting = self._waiting
+        first = waiting[0]
+        if isinstance(first, PendingRequests):
+            del waiting[0]
+            waiting.extendleft(reversed(first.read()))
+        elif isinstance(first, RequestBatch):
+            rest, self.is_blocked = first.enter(self._scheduler, self._on_room)
+            if rest is None:
+                del waiting[0]
+            else:
+                waiting[0] = rest
+        else:
+            self._enter_calls()
 
     def _enter_first(self) -> None:
         """Submits the calls of the first class, which only ``max_in_flight`` can hold back."""

@@ -319,7 +319,7 @@ class RemoteCopy:
                     if not is_told:
                         logger.log(
                             LEVELS["NOTICE"],
-                            *("%s: waits for another process that copies it", self._source.shown),
+                            *("%s: waits for another copy of these files", self._source.shown),
                             extra={"is_single": True},
                         )
                     is_told = True

@@ -88,8 +88,10 @@ def check_encrypted(url: str, shown: str) -> None:
         ConfigError: The URL has no encryption.
     """
     parts = urlsplit(url)
-    if parts.scheme != "https" and parts.hostname not in _LOCAL:
-        raise ConfigError(f"{shown}: got http; expected https, or a server of this machine")
+    if parts.scheme != "https" and (parts.scheme != "http" or parts.hostname not in _LOCAL):
+        raise ConfigError(
+            f"{shown}: got {parts.scheme}; expected https, or a server of this machine"
+        )
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
@@ -135,7 +137,8 @@ def save(answer: http.client.HTTPResponse, path: Path, on_bytes: OnBytes) -> Non
 
 def _explain_status(shown: str, error: urllib.error.HTTPError) -> Exception:
     """Returns the error for a failed request: a `ConfigError` if another try would not help."""
-    text = f"the server answers {error.code} {error.reason}"
+    reason = scrub(error.reason).partition("\n")[0]  # urllib has several lines for a loop
+    text = f"the server answers {error.code} {reason}"
     return ConfigError(f"{shown}: {text}") if error.code in _DEFINITE else ConnectionError(text)
 
 

@@ -368,6 +368,15 @@ def test_only_a_batch_of_a_long_segment_passes_the_first_class():
     assert rows_of(here.cut(8)) == [("other", n) for n in range(2, 6)]
 
 
+def test_a_batch_of_short_segments_passes_the_first_class():
+    here, one = order(), first("one")
+    for name in "abc":
+        here.add(0, [arriving(stream(name), 0.0, 0, 1)])
+    here.add(0, [arriving(one, 1.1 * PATIENCE, 0, 2)])
+    assert rows_of(here.cut(2)) == [("a", 0), ("b", 0)]
+    assert rows_of(here.cut(2)) == [("one", 0), ("one", 1)]
+
+
 def test_a_row_that_has_waited_too_long_passes_the_first_class_once_in_that_time():
     here, other, one = order(), stream("other"), first("one")
     here.add(0, [arriving(other, 0.0, 0, 1), arriving(other, 0.0, 1, 1)])
@@ -379,6 +388,25 @@ def test_a_row_that_has_waited_too_long_passes_the_first_class_once_in_that_time
     here.add(0, [arriving(one, 2.2 * PATIENCE, 3, 1)])
     assert rows_of(here.cut(1)) == [("other", 1)]
     assert rows_of(here.cut(8)) == [("one", 2), ("one", 3)]
+
+
+def test_a_load_of_the_first_class_does_not_keep_other_sessions_out():
+    here, other, one = order(bound=4), stream("other"), first("one")
+    here.add(0, [segment(one, 0, 10)])
+    assert here.room(0) == 4
+    assert here.is_roomy()
+    assert here.has_room(0, other.session)
+    assert not here.has_room(0, one.session)
+    assert not here.has_room(0, None)
+    here.add(0, [segment(other, 0, 3)])
+    assert (here.room(0), here.is_roomy()) == (1, False)
+    here.add(0, [segment(other, 3, 1)])
+    assert here.room(0) == 0
+    assert not here.has_room(0, other.session)
+    assert here.cut(10).size == 10
+    assert here.room(0) == 0
+    assert here.cut(2).size == 2
+    assert here.is_roomy()
 
 
 ways_in = st.lists(

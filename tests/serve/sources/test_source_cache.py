@@ -110,7 +110,7 @@ def test_caches_of_one_folder_copy_once(urls, place, tmp_path, caplog):
 
     class Waiting(logging.Handler):
         def emit(self, record):
-            if "waits for another process" in record.getMessage():
+            if "waits for another copy" in record.getMessage():
                 waits.set()
 
     handler = Waiting()

@@ -177,6 +177,24 @@ def test_redirect_without_encryption_is_refused_and_gets_no_credentials(place, t
     )
 
 
+@pytest.mark.parametrize(
+    ("location", "message"),
+    [
+        ("ftp://127.0.0.1/m", "ftp://127.0.0.1/m: got ftp; expected https"),
+        ("file:///m?key=hidden", "'file:///m' is not allowed"),
+        ("/m.onnx?key=hidden", "infinite loop."),
+    ],
+)
+def test_redirect_elsewhere_is_refused_in_a_line_without_secrets(
+    place, tmp_path, location, message
+):
+    place.answers["/m.onnx"] = lambda _: (302, {"Location": location}, b"")
+    error = SourceCache(tmp_path).find(f"http://{place.address}/m.onnx").error
+    assert error.endswith(message) or message in error
+    assert "hidden" not in error
+    assert "\n" not in error
+
+
 def test_file_without_identity_is_refused(place, tmp_path):
     place.answers["/m.onnx"] = lambda _: (200, {}, b"data")
     error = SourceCache(tmp_path).find(f"http://{place.address}/m.onnx").error
@@ -264,6 +282,9 @@ def test_too_many_files_are_refused(monkeypatch):
         ("https://models.invalid/", "names no file"),
         ("hf://digits", r"expected hf://owner/repository\[/path\]"),
         ("oci://host/name", "expected oci://registry/repository:tag"),
+        ("https://key:secret[@host/m.onnx", r"https://\.\.\.: has no host that can be read"),
+        ("https://key:secret#1@host/m.onnx", r"https://\.\.\.: has no host that can be read"),
+        ("https://key:secret?1@host/m.onnx", r"https://\.\.\.: has no host that can be read"),
     ],
 )
 def test_wrong_url_is_refused_with_the_expected_form(url, message):

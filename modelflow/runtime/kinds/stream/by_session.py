@@ -45,6 +45,7 @@ class BySession:
         self._width = width
         self._bound = min(policy.bounds)
         self._turns: Turns[SessionQueue] = Turns()
+        self._has_first = False  # sessions of the first class may have rows here
         self._now = clock.now
         self.waiting: object = self._turns
         self._session_queues: dict[Session, SessionQueue] = {}
@@ -72,6 +73,7 @@ class BySession:
             session_queue = self._session_queues.get(session)
             if session_queue is None:
                 session_queue = self._session_queues[session] = SessionQueue(session)
+                self._has_first = self._has_first or session.is_first
             session_queue.segments.append(segment)
             self._count(session_queue, segment, 1)
             self._offer(session_queue)
@@ -95,21 +97,35 @@ class BySession:
             else:
                 self._turns.append(session_queue)
 
-    def has_room(self, port: int, session: Session | None) -> bool:  # noqa: ARG002 - one bound
+    def has_room(self, port: int, session: Session | None) -> bool:
         """See `Order.has_room`."""
         byte_bound = self._policy.byte_bound
-        return self.ready < self._policy.bounds[port] and (
+        ready = self.ready
+        if session is not None and self._has_first and not session.is_first:
+            ready -= self._count_first_rows()
+        return ready < self._policy.bounds[port] and (
             byte_bound is None or self.ready_bytes < byte_bound
         )
 
     def room(self, port: int) -> int:
-        """See `Order.room`."""
-        return self._policy.bounds[port] - self.ready if self.has_room(port, None) else 0
+        """See `Order.room`; a load of the first class does not keep other sessions out."""
+        byte_bound = self._policy.byte_bound
+        if byte_bound is not None and self.ready_bytes >= byte_bound:
+            return 0
+        first = self._count_first_rows() if self._has_first else 0
+        return self._policy.bounds[port] - self.ready + first
+
+    def _count_first_rows(self) -> int:
+        """Returns the number of ready rows of the first class."""
+        queues = [one for one in self._session_queues.values() if one.session.is_first]
+        self._has_first = bool(queues)
+        return sum(one.rows for one in queues if not one.is_stalled)
 
     def is_roomy(self) -> bool:
         """See `Order.is_roomy`."""
         byte_bound = self._policy.byte_bound
-        return self.ready <= self._bound // 2 and (
+        first = self._count_first_rows() if self._has_first else 0
+        return self.ready - first <= self._bound // 2 and (
             byte_bound is None or self.ready_bytes <= byte_bound // 2
         )
 

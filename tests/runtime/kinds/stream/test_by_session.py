@@ -572,3 +572,18 @@ def test_sessions_of_the_first_class_take_turns_and_let_the_second_class_advance
     assert names[:6] == ["one", "two"] * 3
     assert names[6:9] == ["other", "one", "two"]
     assert names.count("other") == 2
+
+
+def test_a_load_of_the_first_class_does_not_keep_other_sessions_out():
+    here, other, one = order(4), stream("other"), stream("one")
+    one.session.is_first = True
+    here.add(0, [segment(one, 0, 10)])
+    assert here.room(0) == 4
+    assert here.is_roomy()
+    assert here.has_room(0, other.session)
+    assert not here.has_room(0, one.session)
+    here.add(0, [segment(other, 0, 4)])
+    assert (here.room(0), here.is_roomy()) == (0, False)
+    assert not here.has_room(0, other.session)
+    here.drop(one.session)
+    assert (here.room(0), here.is_roomy()) == (0, False)
