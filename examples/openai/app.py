@@ -94,10 +94,15 @@ async def run_until_gone(request: fastapi.Request, work: Coroutine[Any, Any, Any
             pass
 
     tasks = [asyncio.create_task(work), asyncio.create_task(wait_for_disconnect())]
-    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    for task in tasks:
-        task.cancel()
-    return await tasks[0]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+    try:
+        return await tasks[0]
+    except asyncio.CancelledError:
+        raise ApiError(499, "the client has gone") from None
 
 
 async def collect(pieces: AsyncIterator[dict[str, Any]]) -> list[dict[str, Any]]:
