@@ -115,7 +115,7 @@ class Middleware:
                 quota.take(Resource.REQUESTS)
                 context = http_request.request_context
                 assert isinstance(context, RequestContext)  # `receive` has made it
-                context.quota = quota
+                context.limit(quota)
         except Problem as problem:
             raise RefusedError(refusal(problem)) from problem
 

@@ -52,6 +52,7 @@ class RequestContext:
         "_version",
         "headers",
         "id",
+        "is_single",
         "payload",
         "quota",
     )
@@ -73,6 +74,8 @@ class RequestContext:
                 passed on unchanged.
         """
         self._span = span
+        self.is_single = span is not None and span.watcher() is not None
+        """The request must be read alone, because its rows are traced or limited."""
         self.quota: Quota | None = None
         self.payload: PayloadRecord | None = None
         if span is None:
@@ -120,11 +123,10 @@ class RequestContext:
         """Returns the id of the request's trace if the trace is sampled, else ``""``."""
         return self._trace.id if self._trace is not None and self._trace.is_sampled else ""
 
-    @property
-    def is_single(self) -> bool:
-        """Returns whether the request must be read alone: its rows are traced or limited."""
-        is_limited = self.quota is not None and self.quota.has_rows
-        return is_limited or self.watcher() is not None
+    def limit(self, quota: Quota) -> None:
+        """Makes the rows of the request count for the limits of its key."""
+        self.quota = quota
+        self.is_single = self.is_single or quota.has_rows
 
     def watcher(self) -> Watcher | None:
         """Returns the observer of the session's batches, or None without a span."""

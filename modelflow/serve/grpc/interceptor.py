@@ -86,7 +86,7 @@ class GrpcInterceptor:
         """
         self._quota = self._middleware.admit_call(self._metadata, self._method.group)
         if self._quota is not None and self.request_context is not None:
-            self.request_context.quota = self._quota
+            self.request_context.limit(self._quota)
 
     def begin(self, rpc: Rpc, data: bytes) -> None:
         """Passes a message to its handler, which answers now or later.

@@ -156,7 +156,10 @@ class ServedModel(Model):
                 limit.begin()
         else:
             limit.add(call, deadline)
-        self.submit_queue.add(call)
+        if is_first:
+            self.submit_queue.add_first(call)
+        else:
+            self.submit_queue.add(call)
         return call
 
     def _enter_context(self, items: Mapping[str, Sequence[Any]], terms: Terms) -> Mapping[str, Any]:

@@ -56,13 +56,15 @@ class SubmitQueue:
 
     def add(self, request: InferCall | PendingRequests) -> None:
         """Appends a request or pending requests, to be submitted after this turn of the loop."""
-        is_first = False
-        if isinstance(request, InferCall) and request.request.is_first:
-            is_first = True
-            self._first.append(request)
-        else:
-            self._waiting.append(request)
-        if not self._is_due and (is_first or not self.is_blocked):
+        self._waiting.append(request)
+        if not (self._is_due or self.is_blocked):
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._enter)
+
+    def add_first(self, request: InferCall) -> None:
+        """Appends a request of the first class, which enters a full flow as well."""
+        self._first.append(request)
+        if not self._is_due:
             self._is_due = True
             asyncio.get_running_loop().call_soon(self._enter)
 
@@ -84,10 +86,12 @@ class SubmitQueue:
         self._is_due = True
         waiting = self._waiting
         try:
-            while self._is_second_due():
-                self._enter_next()
             if self._first:
+                while self._is_second_due():
+                    self._enter_next()
                 self._enter_first()
+            else:
+                self._since = None
             # A request of the first class that is left waits for ``max_in_flight``, before others.
             while waiting and not (self.is_blocked or self._first):
                 self._enter_next()
@@ -100,7 +104,7 @@ class SubmitQueue:
 
     def _is_second_due(self) -> bool:
         """Tells whether requests of the second class enter before the first class, which waits."""
-        if not (self._first and self._waiting):
+        if not self._waiting:
             self._since = None
             return False
         now = SYSTEM_CLOCK.now()
@@ -113,6 +117,7 @@ class SubmitQueue:
         return True
 
     def _enter_next(self) -> None:
+        """Submits the requests at the front of the queue."""
         waiting = self._waiting
         first = waiting[0]
         if isinstance(first, PendingRequests):
