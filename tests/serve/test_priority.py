@@ -50,7 +50,7 @@ def gate():
 
 
 def wait_for_requests(server, count):
-    """Waits until the model has so many requests, and the graph has all that it has room for."""
+    """Waits until the model has so many requests, and the graph has as many as fit."""
     for _ in range(10_000):
         if server.model("m").admission.under_way >= count:
             has_entered = threading.Event()
@@ -62,7 +62,7 @@ def wait_for_requests(server, count):
 
 
 def overtake(server, gate, send_first):
-    """Fills the queues with the second class, sends one of the first, and returns the order."""
+    """Fills the queues, sends a request of the first class, and returns the order."""
     with ThreadPoolExecutor(16) as pool:
         path = "/v1/models/m:predict"
         slow = [pool.submit(ask, server, path, {"instances": [[float(n)]]}) for n in range(1, 13)]

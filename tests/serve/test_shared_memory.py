@@ -62,7 +62,7 @@ def test_tensors_come_and_go_through_memory_that_the_client_made(triton):
         tensor.set_shared_memory("in", given.nbytes)
         output = module.InferRequestedOutput("output")
         output.set_shared_memory("out", 32, offset=16)
-        for rows in (given, given * 2):  # a later request reads what the client has written since
+        for rows in (given, given * 2):  # a later request reads the new data
             shm.set_shared_memory_region(region, [rows])
             answer = client.infer("m", [tensor], outputs=[output])
             found = answer.get_output("output")
