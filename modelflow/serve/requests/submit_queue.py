@@ -86,15 +86,25 @@ class SubmitQueue:
         self._is_due = True
         waiting = self._waiting
         try:
-            if self._first:
-                while self._is_second_due():
-                    self._enter_next()
-                self._enter_first()
-            else:
-                self._since = None
+            is_due = self._begin_first() if self._first else False
             # A request of the first class that is left waits for ``max_in_flight``, before others.
-            while waiting and not (self.is_blocked or self._first):
-                self._enter_next()
+            while waiting and not self.is_blocked and (is_due or not self._first):
+                first = waiting[0]
+                if isinstance(first, PendingRequests):
+                    del waiting[0]
+                    waiting.extendleft(reversed(first.read()))
+                    continue
+                if isinstance(first, RequestBatch):
+                    rest, self.is_blocked = first.enter(self._scheduler, self._on_room)
+                    if rest is None:
+                        del waiting[0]
+                    else:
+                        waiting[0] = rest
+                else:
+                    self._enter_calls()
+                if is_due:
+                    is_due = False
+                    self._enter_first()
         except StreamClosed:
             self._give_up()
         finally:
@@ -102,35 +112,22 @@ class SubmitQueue:
         if self.is_blocked and self._pending is not None:
             self._pending.wait()
 
+    def _begin_first(self) -> bool:
+        """Submits the first class. Returns True if a group of the second class enters before."""
+        if self._waiting and not self.is_blocked and self._is_second_due():
+            return True
+        self._enter_first()
+        return False
+
     def _is_second_due(self) -> bool:
-        """Tells whether requests of the second class enter before the first class, which waits."""
-        if not self._waiting:
-            self._since = None
-            return False
+        """Tells whether a group of the second class enters before the first class, which waits."""
         now = SYSTEM_CLOCK.now()
         if self._since is None:
             self._since = now
-        if self.is_blocked or now - self._since <= PATIENCE:
+        if now - self._since <= PATIENCE:
             return False
-        if not isinstance(self._waiting[0], PendingRequests):
-            self._since = now
+        self._since = now
         return True
-
-    def _enter_next(self) -> None:
-        """Submits the requests at the front of the queue."""
-        waiting = self._waiting
-        first = waiting[0]
-        if isinstance(first, PendingRequests):
-            del waiting[0]
-            waiting.extendleft(reversed(first.read()))
-        elif isinstance(first, RequestBatch):
-            rest, self.is_blocked = first.enter(self._scheduler, self._on_room)
-            if rest is None:
-                del waiting[0]
-            else:
-                waiting[0] = rest
-        else:
-            self._enter_calls()
 
     def _enter_first(self) -> None:
         """Submits the calls of the first class, which only ``max_in_flight`` can hold back."""
@@ -139,6 +136,8 @@ class SubmitQueue:
         rest = submit(self._scheduler, requests, on_room)
         del self._first[: len(requests) - len(rest)]
         self._is_first_awaited = bool(rest)
+        if not rest:
+            self._since = None
 
     def _enter_calls(self) -> None:
         """Submits the calls before the next request batch that fit into the flow, and another call.
