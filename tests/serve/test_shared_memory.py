@@ -11,7 +11,7 @@ import tritonclient.http as over_http
 import tritonclient.utils.shared_memory as shm
 from tritonclient.utils import InferenceServerException
 
-from tests.serve.clients import ask
+from tests.serve.clients import ask, served
 from tests.serve.grpc.stub import grpc_served
 
 STATUS = "/v2/systemsharedmemory/status"
@@ -194,6 +194,25 @@ def test_memory_that_becomes_shorter_is_an_error_and_not_the_end(server, memory)
             file.truncate(64)
     finally:
         ask(server, "/v2/systemsharedmemory/unregister", {})
+
+
+def test_a_tensor_has_at_most_as_many_bytes_as_a_body(memory):
+    """Tests that a sparse memory of any size costs the server nothing."""
+    with open(f"/dev/shm/{memory.name}", "r+b") as file:
+        file.truncate(1 << 40)
+    try:
+        with served(is_memory_shared=True, max_body=1000) as server:
+            document = {"key": memory.name, "byte_size": 1 << 40}
+            assert ask(server, REGION.format("x", "register"), document)[0] == 200
+            assert infer_with(server, at(16))[0] == 200
+            status, found, _ = infer_with(server, at(1001))
+            assert (status, "at most 1000 bytes are taken (--max-body)" in found["error"]) == (
+                429,
+                True,
+            )
+    finally:
+        with open(f"/dev/shm/{memory.name}", "r+b") as file:
+            file.truncate(64)
 
 
 def test_without_the_option_nothing_is_shared(grpc_server, memory):

@@ -60,13 +60,13 @@ class _Entry:
 class Models:
     """The table of served models. For the server's thread, once the server runs."""
 
-    def __init__(self, *, is_memory_shared: bool = False) -> None:
+    def __init__(self, regions: SharedRegions | None = None) -> None:
         """Creates an empty table.
 
         Args:
-            is_memory_shared: Clients may register shared memory for tensors.
+            regions: The shared memory that requests may name. None if they may name none.
         """
-        self.regions = SharedRegions(is_allowed=is_memory_shared)
+        self.regions = SharedRegions() if regions is None else regions
         """The shared memory that requests may name."""
         self._entries: dict[str, _Entry] = {}
         self.shadows = Shadows()

@@ -21,6 +21,7 @@ from modelflow.serve.repository.models import Models
 from modelflow.serve.repository.poller import FoundModel, RepositoryPoller, look
 from modelflow.serve.repository.source import ModelConfig
 from modelflow.serve.requests.served_model import ServedModel
+from modelflow.serve.requests.state.shared_memory import regions_of
 from modelflow.wire.problem import Code, Problem, reason_of, refuse
 
 
@@ -62,7 +63,7 @@ class Repository:
         """
         config = as_serve_config(sources)
         config.check()
-        self.models = Models(is_memory_shared=options.is_memory_shared)
+        self.models = Models(regions_of(options))
         self.is_open = options.is_repository_open
         self._may_be_empty = may_be_empty or bool(options.poll) or self.is_open
         self._poller = RepositoryPoller(config, loader, options.poll)

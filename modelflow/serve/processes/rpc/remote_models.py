@@ -13,6 +13,7 @@ from modelflow.serve.options import UNTUNED, ServeOptions, Tuning
 from modelflow.serve.processes.rpc.remote_model import RemoteModel
 from modelflow.serve.processes.rpc.rpc_client import RpcClient
 from modelflow.serve.repository.models import Models
+from modelflow.serve.requests.state.shared_memory import regions_of
 
 
 class RemoteModels:
@@ -149,8 +150,7 @@ class RemoteModelSource:
         self._own = own
         self._fd_channel = fd_channel
         self._isolated = dict(isolated)
-        is_shared = options.is_memory_shared
-        self.models = Models(is_memory_shared=is_shared) if own is None else own.models
+        self.models = Models(regions_of(options)) if own is None else own.models
         self.replica_group: ReplicaGroup = (
             NoPeers(self.models) if own is None else own.replica_group
         )

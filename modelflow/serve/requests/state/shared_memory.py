@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from modelflow.errors import did_you_mean
+from modelflow.serve.options import ServeOptions
 from modelflow.wire.open_inference.infer import Parameters, refuse_region
 from modelflow.wire.problem import Code, Problem, refuse, shorten
 
@@ -63,12 +64,14 @@ class SharedRegion:
 class SharedRegions:
     """The regions that clients have registered in this process. For the server's thread."""
 
-    def __init__(self, *, is_allowed: bool) -> None:
+    def __init__(self, *, is_allowed: bool = False, most: int = 0) -> None:
         """Creates an empty table.
 
         Args:
             is_allowed: Clients may register regions.
+            most: Most bytes of one tensor.
         """
+        self._most = most
         self.is_allowed = is_allowed
         self._regions: dict[str, SharedRegion] = {}
 
@@ -208,12 +211,22 @@ class SharedRegions:
                 f"{where}: {given}; expected an offset from 0 and a number of bytes inside region "
                 f"{name!r}, which has {region.byte_size} bytes"
             )
+        if size > self._most:
+            refuse(
+                f"{where}: {BYTE_SIZE} {size}; at most {self._most} bytes are taken (--max-body)",
+                Code.RESOURCE_EXHAUSTED,
+            )
         return region, region.offset + offset, size
 
     def _unknown(self, name: object) -> Problem:
         near = did_you_mean(str(name), self._regions)
         text = f"shared memory region {shorten(name)} is not registered{near}"
         return Problem(text, Code.NOT_FOUND)
+
+
+def regions_of(options: ServeOptions) -> SharedRegions:
+    """Returns an empty table with the limits of a server."""
+    return SharedRegions(is_allowed=options.is_memory_shared, most=options.max_body)
 
 
 def refuse_cuda() -> Problem:
