@@ -18,10 +18,10 @@ from modelflow.serve.access.payload_log import (
     PROTOBUF,
     REQUEST,
     RESPONSE,
-    Entered,
     Event,
     Payload,
     PayloadLog,
+    RequestIdentity,
 )
 from modelflow.serve.access.shared_counts import Counted, SharedCounts
 from modelflow.wire.proto import OPEN_INFERENCE
@@ -192,7 +192,7 @@ def test_events_are_posted_to_a_url(grpc_server):
 
 def event(data=b"{}"):
     payload = Payload(data, len(data), "", "")
-    return Event(REQUEST, 0.0, "/x", Entered("id", "m", 1), None, 0, payload)
+    return Event(REQUEST, 0.0, "/x", RequestIdentity("id", "m", 1), None, 0, payload)
 
 
 @pytest.mark.parametrize("kind", ["refusing", "closed", "full"])

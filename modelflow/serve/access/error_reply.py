@@ -129,3 +129,19 @@ def settle(http_request: HttpRequest, make: Callable[..., Reply], *given: Any) -
     except Exception as error:  # noqa: BLE001 - the client must get a reply to any error
         reply = refusal_of(error)
     http_request.answer(reply)
+
+
+def answer_change(http_request: HttpRequest, error: Exception | None) -> None:
+    """Answers a request for a change of the server, such as the load of a model.
+
+    Args:
+        http_request: The request.
+        error: The reason why the change failed, or None for an empty reply.
+    """
+
+    def make_reply() -> Reply:
+        if error is not None:
+            raise error
+        return Reply(200, b"", {})
+
+    settle(http_request, make_reply)

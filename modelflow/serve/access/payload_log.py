@@ -81,7 +81,7 @@ class Payload(NamedTuple):
     encoding: str
 
 
-class Entered(NamedTuple):
+class RequestIdentity(NamedTuple):
     """The request and its model, as far as they are known.
 
     Attributes:
@@ -102,7 +102,7 @@ class Event(NamedTuple):
         type: `REQUEST` or `RESPONSE`.
         time: The time in seconds since 1970.
         operation: The path of the request, or the gRPC method.
-        entered: The request and its model.
+        identity: The request and its model.
         status: The status of the reply, or None.
         sequence: The number of the message in a gRPC stream, or 0.
         payload: The body, or None.
@@ -111,7 +111,7 @@ class Event(NamedTuple):
     type: str
     time: float
     operation: str
-    entered: Entered
+    identity: RequestIdentity
     status: str | None
     sequence: int
     payload: Payload | None
@@ -174,12 +174,12 @@ class PayloadLog(LogWriter):
         found: dict[str, Any] = {
             "specversion": "1.0",
             "type": event.type,
-            "id": event.entered.id,
+            "id": event.identity.id,
             "source": self._source,
             "time": f"{_format_seconds(int(event.time))}.{int(event.time % 1 * 1e6):06}Z",
             "operation": event.operation,
         }
-        _, model, version = event.entered
+        _, model, version = event.identity
         if model is not None:
             found["subject"] = f"models/{model}/versions/{version}"
             found["inferenceservicename"] = model
@@ -373,30 +373,30 @@ class PayloadRecord:
         kind, encoding = headers.get("content-type", ""), headers.get("content-encoding", "")
         self._reply = self._log.cut(reply.body, kind, encoding)
 
-    def receive(self, data: bytes, entered: Entered) -> None:
+    def receive(self, data: bytes, identity: RequestIdentity) -> None:
         """Logs a message of a gRPC client."""
         self._request = self._log.cut(data, PROTOBUF)
         if self._in is not None:
             self._in += 1
-            self._write(REQUEST, time.time(), entered, self._request, sequence=self._in)
+            self._write(REQUEST, time.time(), identity, self._request, sequence=self._in)
 
-    def send(self, data: bytes, entered: Entered) -> None:
+    def send(self, data: bytes, identity: RequestIdentity) -> None:
         """Logs a reply message of gRPC."""
         self._reply = self._log.cut(data, PROTOBUF)
         if self._in is not None:
             self._out += 1
-            self._write(RESPONSE, time.time(), entered, self._reply, sequence=self._out)
+            self._write(RESPONSE, time.time(), identity, self._reply, sequence=self._out)
 
-    def end(self, entered: Entered, status: str, bytes_out: int) -> None:
+    def end(self, identity: RequestIdentity, status: str, bytes_out: int) -> None:
         """Logs the end of the request.
 
         Args:
-            entered: The request and its model.
+            identity: The request and its model.
             status: The status of the reply.
             bytes_out: The length of a streamed HTTP reply, whose data is not logged.
         """
         if self._in is not None:
-            self._write(RESPONSE, time.time(), entered, None, status)
+            self._write(RESPONSE, time.time(), identity, None, status)
             return
         http_request, self._http_request = self._http_request, None
         reply = self._reply
@@ -408,16 +408,16 @@ class PayloadRecord:
             self._request = self._log.cut(http_request.body, kind, encoding)
             if reply is None and bytes_out:
                 reply = Payload(b"", bytes_out, "", "")
-        self._write(REQUEST, self._began, entered, self._request)
-        self._write(RESPONSE, time.time(), entered, reply, status)
+        self._write(REQUEST, self._began, identity, self._request)
+        self._write(RESPONSE, time.time(), identity, reply, status)
 
     def _write(
         self,
         kind: str,
         when: float,
-        entered: Entered,
+        identity: RequestIdentity,
         payload: Payload | None,
         status: str | None = None,
         sequence: int = 0,
     ) -> None:
-        self._log.write(Event(kind, when, self._operation, entered, status, sequence, payload))
+        self._log.write(Event(kind, when, self._operation, identity, status, sequence, payload))

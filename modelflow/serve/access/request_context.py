@@ -13,7 +13,7 @@ from modelflow.http.reply import Reply
 from modelflow.http.request import HttpRequest, StreamingReply, Trace, read_trace
 from modelflow.runtime.session.watcher import Watcher
 from modelflow.serve.access.access_log import AccessLog
-from modelflow.serve.access.payload_log import Entered, PayloadRecord
+from modelflow.serve.access.payload_log import PayloadRecord, RequestIdentity
 from modelflow.serve.access.quotas import Quota, Resource
 
 if TYPE_CHECKING:
@@ -133,9 +133,9 @@ class RequestContext:
         return None if self._span is None else self._span.watcher()
 
     @property
-    def entered(self) -> Entered:
+    def identity(self) -> RequestIdentity:
         """Returns the id of the request, and its model and version if they are known."""
-        return Entered(self.id, self._model, self._version)
+        return RequestIdentity(self.id, self._model, self._version)
 
     def on_answer(self, reply: Reply | StreamingReply) -> Reply | StreamingReply:
         """Records the status of an HTTP reply. Returns the reply with the context's headers."""
@@ -165,7 +165,7 @@ class RequestContext:
         if self._span is not None:
             self._span.end(status)
         if self.payload is not None:
-            self.payload.end(self.entered, str(status), bytes_out)
+            self.payload.end(self.identity, str(status), bytes_out)
         if self._log is None:
             return
         seconds, milliseconds = divmod(int(self._time * 1e3), 1000)

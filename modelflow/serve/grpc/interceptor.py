@@ -102,7 +102,7 @@ class GrpcInterceptor:
         self._method.begin(rpc, data)
         context = self.request_context
         if context is not None and context.payload is not None:
-            context.payload.receive(data, context.entered)
+            context.payload.receive(data, context.identity)
 
     def send(self, answer: Any) -> bytes:
         """Returns the bytes of a reply message, and counts the bytes."""
@@ -110,7 +110,7 @@ class GrpcInterceptor:
         self._bytes_out += len(data)
         context = self.request_context
         if context is not None and context.payload is not None:
-            context.payload.send(data, context.entered)
+            context.payload.send(data, context.identity)
         return data
 
     def succeed(self) -> None:

@@ -20,6 +20,7 @@ _KEYS: Mapping[str, tuple[type | tuple[type, ...], str]] = MappingProxyType(
         "queue_size": (int, _WHOLE),
     }
 )
+_LONGEST = 10  # digits of a number in a text
 _TRITONS_SIZE = "max_batch_size"  # Triton's name for ``batch_size``
 # Other keys of Triton's model configuration.
 _COUNTERPARTS = MappingProxyType(
@@ -83,6 +84,3 @@ def _check(key: str, value: object) -> None:
 def _is_number(value: object) -> bool:
     """Returns whether a value is a text of digits, as protobuf's JSON may write a number."""
     return isinstance(value, str) and value.isdecimal() and len(value) < _LONGEST
-
-
-_LONGEST = 10  # digits

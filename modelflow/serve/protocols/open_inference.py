@@ -16,11 +16,12 @@ from modelflow.serve.metrics.statistics import inference_statistics
 from modelflow.serve.repository.models import Models
 from modelflow.serve.requests.model import Inference, Model, SequenceStep, Terms
 from modelflow.serve.requests.rows import as_tensor, describe_tensor
-from modelflow.serve.requests.state.shared_memory import PARAMETERS, REGION, SharedRegions
+from modelflow.serve.requests.state.shared_memory import PARAMETERS, SharedRegions
 from modelflow.serve.requests.time_limits import earlier
 from modelflow.wire.json_to_array import json_type
 from modelflow.wire.open_inference.documents import ModelInfo, TensorInfo
 from modelflow.wire.open_inference.infer import (
+    IN_REGION,
     InferAnswer,
     InferRequest,
     InferTensor,
@@ -360,7 +361,7 @@ def tensor_of(
     if asked is not None and asked.classes:
         array = classify(array, asked.classes, port.labels, f"output {port.name!r}")
     tensor = InferTensor(port.name, datatype_of(array.dtype), array)
-    if asked is not None and REGION in asked.parameters:
+    if asked is not None and IN_REGION in asked.parameters:
         where = f"output {port.name!r}"
         data = to_raw(array, tensor.datatype, where)
         return replace(tensor, parameters=regions.write(asked.parameters, data, where))

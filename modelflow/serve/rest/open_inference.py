@@ -30,12 +30,12 @@ from modelflow.serve.requests.model import Model, Terms
 from modelflow.serve.requests.pending import NOT_TOGETHER, ReadRows
 from modelflow.serve.requests.request_batch import BatchMember
 from modelflow.serve.requests.rows import check_item, describe_tensor
-from modelflow.serve.requests.state.shared_memory import REGION, SharedRegions
+from modelflow.serve.requests.state.shared_memory import SharedRegions
 from modelflow.serve.requests.time_limits import PRIORITY, is_first
 from modelflow.serve.rest.row_reader import RestRowReader
 from modelflow.wire.json_writer import json_of
 from modelflow.wire.open_inference.documents import server_document
-from modelflow.wire.open_inference.infer import InferRequest
+from modelflow.wire.open_inference.infer import IN_REGION, InferRequest
 from modelflow.wire.open_inference.infer_form import CutRequest, cut_infer, join_data
 from modelflow.wire.open_inference.infer_json import (
     infer_answer,
@@ -224,7 +224,7 @@ def _fits(request: CutRequest, model: Model) -> bool:
         return False  # `ask` reports the problem to the client
     # The marks miss an escaped spelling of a name in the JSON. Other parameters are for `ask`, too.
     is_plain = request.form.parameters.keys() <= {"binary_data_output"} and not any(
-        REGION in output.parameters for output in request.form.outputs.values()
+        IN_REGION in output.parameters for output in request.form.outputs.values()
     )
     return tensor.name == port.name and is_plain
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from modelflow.http.reply import Reply
 from modelflow.http.request import HttpRequest
-from modelflow.serve.access.error_reply import JSON, refusal, settle, whole_body
+from modelflow.serve.access.error_reply import JSON, answer_change, refusal, whole_body
 from modelflow.serve.access.keys import Group
 from modelflow.serve.access.router import Endpoint, endpoint
 from modelflow.serve.interfaces import ModelSource, ReplicaGroup
@@ -62,10 +62,10 @@ class RepositoryRest:
         if not isinstance(parameters, dict):
             refuse("load: parameters: expected a JSON object")
         tuning = read_load_parameters(path["name"], parameters)
-        self._group.load(path["name"], partial(_answer_change, http_request), tuning)
+        self._group.load(path["name"], partial(answer_change, http_request), tuning)
 
     def _unload(self, http_request: HttpRequest, path: Mapping[str, str]) -> None:
-        self._group.unload(path["name"], partial(_answer_change, http_request))
+        self._group.unload(path["name"], partial(answer_change, http_request))
 
     def _document(self, http_request: HttpRequest) -> Mapping[str, Any]:
         body = whole_body(http_request, self._options.expanded)
@@ -73,16 +73,6 @@ class RepositoryRest:
         if not isinstance(document, dict):
             refuse("request: expected a JSON object, or an empty body")
         return document
-
-
-def _answer_change(http_request: HttpRequest, error: Exception | None) -> None:
-    settle(http_request, partial(_make_reply, error))
-
-
-def _make_reply(error: Exception | None) -> Reply:
-    if error is not None:
-        raise error
-    return Reply(200, b"", {})
 
 
 def _live(http_request: HttpRequest, _: Mapping[str, str]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from modelflow.http.reply import Reply
 from modelflow.http.request import HttpRequest
-from modelflow.serve.access.error_reply import JSON, settle, whole_body
+from modelflow.serve.access.error_reply import JSON, answer_change, whole_body
 from modelflow.serve.access.router import Endpoint, endpoint
 from modelflow.serve.interfaces import ReplicaGroup
 from modelflow.serve.options import ServeOptions
@@ -46,11 +46,11 @@ class SharedMemoryRest:
         region = {"key": None, "offset": 0, "byte_size": None, **document, "name": path["name"]}
         keys = ("name", "key", "offset", "byte_size")
         change = {"register": {key: region[key] for key in keys}}
-        self._group.share(change, partial(_settle, http_request))
+        self._group.share(change, partial(answer_change, http_request))
 
     def _unregister(self, http_request: HttpRequest, path: Mapping[str, str]) -> None:
         change = {"unregister": path.get("name", "")}
-        self._group.share(change, partial(_settle, http_request))
+        self._group.share(change, partial(answer_change, http_request))
 
 
 def _endpoints(kind: str, status: Any, unregister: Any, register: Any) -> list[Endpoint]:
@@ -66,15 +66,6 @@ def _endpoints(kind: str, status: Any, unregister: Any, register: Any) -> list[E
 
 def _answer(make: Any, http_request: HttpRequest, path: Mapping[str, str]) -> None:
     http_request.answer(Reply(200, json_of(make(**path)), JSON))
-
-
-def _settle(http_request: HttpRequest, error: Exception | None) -> None:
-    def make_reply() -> Reply:
-        if error is not None:
-            raise error
-        return Reply(200, b"", {})
-
-    settle(http_request, make_reply)
 
 
 def _list_nothing(name: str = "") -> list[dict[str, Any]]:

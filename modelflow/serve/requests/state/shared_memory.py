@@ -16,15 +16,11 @@ from typing import Any
 
 from modelflow.errors import did_you_mean
 from modelflow.serve.options import ServeOptions
-from modelflow.wire.open_inference.infer import Parameters, refuse_region
+from modelflow.wire.open_inference.infer import IN_REGION, Parameters, refuse_region
 from modelflow.wire.problem import Code, Problem, refuse, shorten
 
-REGION, OFFSET, BYTE_SIZE = (
-    "shared_memory_region",
-    "shared_memory_offset",
-    "shared_memory_byte_size",
-)
-PARAMETERS = frozenset({REGION, OFFSET, BYTE_SIZE})
+OFFSET, BYTE_SIZE = "shared_memory_offset", "shared_memory_byte_size"
+PARAMETERS = frozenset({IN_REGION, OFFSET, BYTE_SIZE})
 """The parameters of an input or output in shared memory."""
 
 _FOLDER = Path("/dev/shm")  # where the system has the memory of `shm_open`
@@ -181,22 +177,16 @@ class SharedRegions:
                 view, offset = view[written:], offset + written
         except OSError as error:
             refuse(f"{where}: region {region.name!r}: {error.strerror}", cause=error)
-        found = {REGION: region.name, BYTE_SIZE: len(data)}
+        found = {IN_REGION: region.name, BYTE_SIZE: len(data)}
         if parameters.get(OFFSET):
             found[OFFSET] = parameters[OFFSET]
         return found
-
-    def close(self) -> None:
-        """Removes all regions."""
-        for region in self._regions.values():
-            os.close(region.descriptor)
-        self._regions.clear()
 
     def _place(self, parameters: Parameters, where: str) -> tuple[SharedRegion, int, int]:
         """Returns the region of a tensor, its first byte in the memory, and its size."""
         if not self.is_allowed:
             refuse_region(parameters, where)
-        name, offset = parameters[REGION], parameters.get(OFFSET, 0)
+        name, offset = parameters[IN_REGION], parameters.get(OFFSET, 0)
         size = parameters.get(BYTE_SIZE)
         region = self._regions.get(name) if isinstance(name, str) else None
         if region is None:
