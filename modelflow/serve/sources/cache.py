@@ -139,10 +139,7 @@ class SourceCache:
         try:
             listing = source.list_files()
         except ConfigError as error:
-            self._found[url] = Found(
-                self, strip_user(url), source, None, self.folder / f"{key}.absent", str(error)
-            )
-            return self._found[url]
+            found = self._note_absent(url, source, key, str(error))
         except OSError as error:
             found = self._find_offline(url, source, key, saved, str(error))
         else:
@@ -158,7 +155,7 @@ class SourceCache:
     ) -> Found:
         text = f"{source.shown}: {error}"
         if saved is None:
-            return Found(self, strip_user(url), source, None, self.folder / f"{key}.absent", text)
+            return self._note_absent(url, source, key, text)
         if self._warned.get(key) != text:  # once, not at every scan
             logger.warning(
                 "%s; the files of %s count (revision %s), as far as they are in the cache",
@@ -180,12 +177,15 @@ class SourceCache:
                     draft.rename(place)
                 self._remove_old(key)
             except ConfigError as error:
-                return Found(
-                    self, strip_user(url), source, None, self.folder / f"{key}.absent", str(error)
-                )
+                return self._note_absent(url, source, key, str(error))
             finally:
                 shutil.rmtree(draft, ignore_errors=True)
         return Found(self, strip_user(url), source, listing, place)
+
+    def _note_absent(self, url: str, source: RemoteSource, key: str, error: str) -> Found:
+        """Returns unknown files, with the reason."""
+        absent = self.folder / f"{key}.absent"
+        return Found(self, strip_user(url), source, None, absent, error)
 
     def _remove_old(self, key: str) -> None:
         """Removes all outlines of a URL but the newest, which other processes may read."""
