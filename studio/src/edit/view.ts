@@ -75,6 +75,7 @@ export interface Starter {
 export interface View {
   text: string;
   args: Argument[];
+  added?: string[]; // the names of new nodes, as the answer to an edit
   picture: Picture | null;
   findings: Finding[];
   notes: string[];
@@ -145,19 +146,14 @@ export function fits(output: { dtype: string | null }, input: { dtype: string | 
   return output.dtype === null || input.dtype === null || output.dtype === input.dtype;
 }
 
-/** Returns a name that no node has. */
-export function freeName(wanted: string, picture: Picture | null): string {
-  const taken = new Set(picture?.boxes.map((box) => box.name));
-  const base = wanted.replace(/[^\w]/g, "_");
-  let name = base;
-  for (let number = 2; taken.has(name); number++) name = `${base}_${number}`;
-  return name;
-}
-
 /** Returns an end of an edge as the file writes it: without the port if the port is unambiguous. */
 export function endOf(box: Box, port: string, side: "inputs" | "outputs"): End {
   const known = box[side].filter((one) => !one.wrong);
   const meant = side === "outputs" ? known.filter((one) => !one.optional) : known;
   const isClear = meant.length === 1 && meant[0]!.name === port;
   return { node: box.name, port: isClear && (side === "outputs" || known.length === 1) ? null : port };
+}
+
+export function fileName(path: string): string {
+  return path.split(/[\\/]/).at(-1) ?? path;
 }

@@ -1,8 +1,10 @@
 // The edited text, its undo and redo history, and the server's view of the text.
 
-import { ask, Refusal } from "./api";
 import type { Trial } from "../live/stream";
-import type { Catalog, Opened, Operation, Stand, Starter, View } from "./view";
+import { clockOf } from "../words";
+import { ask, Refusal } from "./api";
+import { readDraft, type StoredDraft, storeDraft } from "./drafts";
+import { type Catalog, fileName, type Opened, type Operation, type Stand, type Starter, type View } from "./view";
 
 export type Sample = { text: string } | { json: string } | { base64: string; name: string };
 
@@ -16,7 +18,7 @@ export interface State {
   undo: string[];
   redo: string[];
   problem: string;
-  told: string;
+  message: string;
   conflict: Stand | null;
   args: Record<string, string>;
   starters: Starter[];
@@ -33,7 +35,7 @@ const EMPTY: State = {
   undo: [],
   redo: [],
   problem: "",
-  told: "",
+  message: "",
   conflict: null,
   args: {},
   starters: [],
@@ -50,28 +52,50 @@ export class Work {
   private timer = 0;
   private isTyping = false;
   private driver: string | null = null;
+  private places: Record<string, [number, number]> = {}; // the centers of the boxes that were shown
 
   constructor(private readonly changed: (state: State) => void) {}
-
   open(): Promise<void> {
     return this.next(async () => {
       const found = await ask<Opened>("open", {});
+      const draft = readDraft(found.file);
       this.set({ ...EMPTY, file: found.file, text: found.text, saved: found.saved, mark: found.mark, starters: found.starters, opened: found.trial });
       await this.show(found);
+      if (draft && draft.text !== found.text) await this.restore(draft, { text: found.saved, mark: found.mark });
     });
   }
 
-  edit(...operations: Operation[]): Promise<boolean> {
-    let isDone = false;
+  /** Continues with the unsaved text of an earlier page. */
+  private async restore(draft: StoredDraft, stand: Stand): Promise<void> {
+    this.remember(draft.text);
+    this.set({ starters: [], message: `restored your unsaved changes of ${clockOf(new Date(draft.time))}; Undo returns to the file` });
+    if (draft.mark !== stand.mark) this.set({ mark: draft.mark, conflict: stand });
+    await this.show(await ask<View>("look", this.draft));
+  }
+
+  /** Applies operations; returns the names of new nodes, or null if the operations were refused. */
+  edit(...operations: Operation[]): Promise<string[] | null> {
+    let added: string[] | null = null;
     return this.next(async () => {
+      for (const each of operations) if (each.do === "rename" && this.places[each.node]) this.places[each.name] = this.places[each.node]!;
       const { draft } = this;
       const view = await ask<View>("edit", { ...draft, operations });
       if (this.state.text !== draft.text) return this.set({ problem: "the text has changed in the meantime; try again" });
-      isDone = true;
+      added = view.added ?? [];
       if (view.text === this.state.text) return;
       this.remember(view.text);
       await this.show(view);
-    }).then(() => isDone);
+    }).then(() => added);
+  }
+
+  /** Arranges all nodes anew, and removes the positions in the file. */
+  tidy(): Promise<void> {
+    return this.next(async () => {
+      this.places = {};
+      const view = await ask<View>("edit", { ...this.draft, operations: [{ do: "tidy" }] });
+      if (view.text !== this.state.text) this.remember(view.text);
+      await this.show(view);
+    });
   }
 
   /** Takes typed text, and checks the text after a pause in typing. */
@@ -85,21 +109,18 @@ export class Work {
   }
 
   undo(): Promise<void> {
-    return this.next(async () => {
-      const { undo, redo, text } = this.state;
-      const before = undo.at(-1);
-      if (before === undefined) return;
-      this.set({ undo: undo.slice(0, -1), redo: [...redo, text], text: before });
-      void this.look();
-    });
+    return this.travel("undo", "redo");
   }
 
   redo(): Promise<void> {
+    return this.travel("redo", "undo");
+  }
+
+  private travel(from: "undo" | "redo", to: "undo" | "redo"): Promise<void> {
     return this.next(async () => {
-      const { undo, redo, text } = this.state;
-      const after = redo.at(-1);
-      if (after === undefined) return;
-      this.set({ undo: [...undo, text], redo: redo.slice(0, -1), text: after });
+      const text = this.state[from].at(-1);
+      if (text === undefined) return;
+      this.set({ [from]: this.state[from].slice(0, -1), [to]: [...this.state[to], this.state.text], text });
       void this.look();
     });
   }
@@ -107,9 +128,11 @@ export class Work {
   /** Starts a new graph from a template. */
   begin(starter: string): Promise<void> {
     return this.next(async () => {
-      const view = await ask<View>("begin", { starter, args: this.state.args });
+      const view = await ask<View & { files?: string[] }>("begin", { starter, args: this.state.args });
+      this.places = {};
       this.remember(view.text);
-      this.set({ starters: [] });
+      this.set({ starters: [], message: view.files?.length ? `created ${view.files.join(", ")}` : "" });
+      this.driver = null;
       await this.show(view);
     });
   }
@@ -126,17 +149,18 @@ export class Work {
     void this.look();
   }
 
-  /** Writes the files of a new unit, and updates the list of units. */
-  makeUnit(name: string, kind: string): Promise<boolean> {
-    let isDone = false;
-    return this.next(async () => {
-      const found = await ask<{ text: string; files: string[] }>("unit", { text: this.state.text, name, kind });
-      isDone = true;
-      if (found.text !== this.state.text) this.remember(found.text);
+  /** Runs a task that changes the text and may write files, such as a new unit; null if it was refused. */
+  async bring<Found extends { text: string; files?: string[] }>(task: string, body: object): Promise<Found | null> {
+    let found: Found | null = null;
+    await this.next(async () => {
+      const answer = await ask<Found>(task, { ...body, text: this.state.text });
+      if (answer.text !== this.state.text) this.remember(answer.text);
       this.driver = null;
       await this.show(await ask<View>("look", this.draft));
-      this.set({ told: `created ${found.files.join(", ")}` });
-    }).then(() => isDone);
+      this.set({ message: answer.files?.length ? `created ${answer.files.join(", ")}` : "" });
+      found = answer;
+    });
+    return found;
   }
 
   /** Starts a run; returns null if the server refuses the run. */
@@ -170,14 +194,14 @@ export class Work {
     }).then(() => found);
   }
 
-  /** Writes the file. With `over`, replaces contents that someone else has written meanwhile. */
+  /** Writes the file. With `over`, replaces contents that another program has written meanwhile. */
   save(over?: Stand): Promise<void> {
     return this.next(async () => {
       const text = this.state.text;
       const mark = over ? over.mark : this.state.mark;
       try {
         const found = await ask<{ mark: string }>("save", { text, mark });
-        this.set({ saved: text, mark: found.mark, conflict: null, told: `saved ${this.state.file}` });
+        this.set({ saved: text, mark: found.mark, conflict: null, message: `saved ${this.state.file}` });
       } catch (error) {
         if (!(error instanceof Refusal) || error.status !== 409) throw error;
         this.set({ conflict: { text: error.found.text, mark: error.found.mark } });
@@ -185,11 +209,16 @@ export class Work {
     });
   }
 
-  /** Checks whether someone else has written the file. */
+  /** Checks whether another program has written the file. A page without changes loads the file. */
   async compare(): Promise<void> {
     if (!this.state.view) return;
     const stand = await ask<Stand>("stand", {}).catch(() => null);
-    if (stand && stand.mark !== this.state.mark) this.set({ conflict: stand });
+    if (!stand || stand.mark === this.state.mark || this.state.conflict) return;
+    if (this.isChanged || !stand.mark) this.set({ conflict: stand });
+    else {
+      this.take(stand);
+      this.set({ message: `loaded ${fileName(this.state.file)}, which another program has changed` });
+    }
   }
 
   /** Takes the current contents of the file. One undo restores the text of the page. */
@@ -199,18 +228,15 @@ export class Work {
     void this.look();
   }
 
-  tell(told: string): void {
-    this.set({ told });
+  notify(message: string): void {
+    this.set({ message });
   }
-
   fail(problem: string): void {
     this.set({ problem });
   }
-
   later(): void {
     this.set({ conflict: null });
   }
-
   get isChanged(): boolean {
     return this.state.view !== null && this.state.text !== this.state.saved;
   }
@@ -226,7 +252,7 @@ export class Work {
   }
 
   private get draft() {
-    return { text: this.state.text, args: this.state.args };
+    return { text: this.state.text, args: this.state.args, places: this.places };
   }
 
   private remember(text: string): void {
@@ -238,6 +264,7 @@ export class Work {
   private async show(view: View): Promise<void> {
     // A text that is no graph has no picture. The last picture stays, and the findings give the reason.
     const picture = view.picture ?? this.state.view?.picture ?? null;
+    for (const box of picture?.boxes ?? []) this.places[box.name] = [box.x + box.width / 2, box.y + box.height / 2];
     this.set({ view: { ...view, picture } });
     const driver = /\[driver\][^[]*(\[[^\]]*\])?/.exec(view.text)?.[0] ?? "";
     if (driver !== this.driver || !this.state.catalog) {
@@ -249,7 +276,7 @@ export class Work {
   /** Runs a step after all earlier steps, and clears the previous messages. */
   private next(step: () => Promise<void>): Promise<void> {
     return this.step(async () => {
-      this.set({ problem: "", told: "" });
+      this.set({ problem: "", message: "" });
       await step();
     });
   }
@@ -263,11 +290,10 @@ export class Work {
   }
 
   private set(part: Partial<State>): void {
-    this.state = { ...this.state, ...part };
+    const before = this.state;
+    this.state = { ...before, ...part };
     this.changed(this.state);
+    if (this.state.text === before.text && this.state.saved === before.saved) return;
+    storeDraft(this.state.file, this.isChanged ? { text: this.state.text, mark: this.state.mark, time: Date.now() } : null);
   }
-}
-
-export function fileName(path: string): string {
-  return path.split(/[\\/]/).at(-1) ?? path;
 }

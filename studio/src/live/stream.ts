@@ -14,6 +14,8 @@ export interface Trial {
   problem: string;
   seconds: number;
   repeated: boolean;
+  results: number;
+  failed: number;
 }
 
 /** The state of a recording. `version` changes when new requests can be fetched. */

@@ -1,6 +1,6 @@
 // Finds the ports that an edge can connect.
 
-import { type Box, fits, type Unit } from "./view";
+import { type Box, fits, type Unit } from "../view";
 import type { Wish } from "./canvas";
 
 export type Pair = [string, string];
@@ -17,7 +17,9 @@ export function pairsOf(source: Box, output: string | null, target: Box, input: 
   return best.map(([from, to]) => [from.name, to.name]);
 }
 
-export function inputFor(unit: Unit | undefined, wish: Wish): string | null {
-  if (!unit || unit.inputs.length === 1) return null;
-  return unit.inputs.find((port) => fits(wish, port))?.name ?? null;
+/** Returns the port of a new unit that an open wire ends at; null if the unit has only one. */
+export function portFor(unit: Unit | undefined, side: "inputs" | "outputs", wish: Pick<Wish, "dtype">): string | null {
+  if (!unit || unit[side].length === 1) return null;
+  const open = { dtype: wish.dtype ?? null };
+  return unit[side].find((port) => fits(open, port))?.name ?? null;
 }

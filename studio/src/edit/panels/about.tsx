@@ -1,6 +1,6 @@
 // Facts about the whole graph, and the values of its arguments in this page.
 
-import type { Argument, Picture } from "./view";
+import type { Argument, Picture } from "../view";
 
 interface Props {
   picture: Picture | null;
@@ -17,8 +17,18 @@ export function About(props: Props) {
     <section class="inspector" aria-label="Graph">
       <h2>{many > 1 ? `${many} nodes` : picture?.name || "Graph"}</h2>
       <p class="quiet">
-        {counted(picture?.boxes.length ?? 0, "node")}, {counted(picture?.wires.length ?? 0, "edge")}. Select a node to see its options. To add a unit, click it, drag it into the picture, or press / and type its name. Press ? to list all keys.
+        {count(picture?.boxes.length ?? 0, "node")}, {count(picture?.wires.length ?? 0, "edge")}.
       </p>
+      {many > 1 ? (
+        <p class="quiet">Drag them, copy them with Ctrl+C, or remove them with Delete.</p>
+      ) : (
+        <ul class="hints quiet">
+          <li>Select a node to see its options.</li>
+          <li>To add a unit, click it, drag it into the picture, or double-click a place.</li>
+          <li>Drag from port to port to connect.</li>
+          <li>Press ? to list all keys.</li>
+        </ul>
+      )}
       {props.args.length > 0 && <h3>Arguments for runs from this page</h3>}
       {props.args.map((arg) => (
         <div key={arg.name} class="field">
@@ -44,6 +54,6 @@ export function About(props: Props) {
   );
 }
 
-function counted(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+function count(number: number, noun: string): string {
+  return `${number} ${noun}${number === 1 ? "" : "s"}`;
 }

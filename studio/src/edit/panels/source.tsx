@@ -1,13 +1,21 @@
-// The text of the file, with marks at the lines of findings.
+// The text of the file in colours, with marks at the lines of findings.
 
-import { useEffect, useRef } from "preact/hooks";
-import type { Finding } from "./view";
+import { useEffect, useMemo, useRef } from "preact/hooks";
+import type { Finding } from "../view";
+import { splitText } from "./highlight";
+
+/** A part of the text to show: a line, and with `length` also a selection in it. */
+export interface Spot {
+  line: number; // from 1
+  column?: number;
+  length?: number;
+}
 
 interface Props {
   text: string;
   file: string;
   findings: Finding[];
-  line: number | null;
+  spot: Spot | null;
   newest: () => string;
   onType: (text: string) => void;
 }
@@ -17,6 +25,7 @@ const LINE = 18;
 export function Source(props: Props) {
   const area = useRef<HTMLTextAreaElement>(null);
   const gutter = useRef<HTMLDivElement>(null);
+  const colours = useRef<HTMLPreElement>(null);
   const shown = unix(props.text);
   const lines = shown.split("\n").length;
   const wrong = new Map(props.findings.flatMap((one) => (one.line === null ? [] : [[one.line, one.message] as const])));
@@ -27,8 +36,14 @@ export function Source(props: Props) {
     if (area.current && area.current.value !== now) area.current.value = now;
   }, [shown]);
   useEffect(() => {
-    if (props.line !== null && area.current) area.current.scrollTop = Math.max(0, (props.line - 4) * LINE);
-  }, [props.line]);
+    const { spot } = props;
+    if (!spot || !area.current) return;
+    area.current.scrollTop = Math.max(0, (spot.line - 4) * LINE);
+    if (!spot.length) return;
+    const begin = shown.split("\n").slice(0, spot.line - 1).reduce((sum, line) => sum + line.length + 1, spot.column ?? 0);
+    area.current.setSelectionRange(begin, begin + spot.length);
+  }, [props.spot]);
+  const pieces = useMemo(() => splitText(shown), [shown]);
   return (
     <div class="source">
       <div class="gutter" ref={gutter} aria-hidden="true">
@@ -38,14 +53,24 @@ export function Source(props: Props) {
           </div>
         ))}
       </div>
-      <textarea
-        ref={area}
-        aria-label={`Text of ${props.file}`}
-        spellcheck={false}
-        wrap="off"
-        onInput={(event) => props.onType(respliced(props.newest(), event.currentTarget.value))}
-        onScroll={(event) => gutter.current && (gutter.current.scrollTop = event.currentTarget.scrollTop)}
-      />
+      <div class="text">
+        <pre ref={colours} aria-hidden="true">
+          {pieces.map((piece, place) => (piece.kind ? <span key={place} class={piece.kind}>{piece.text}</span> : piece.text))}
+          {"\n"}
+        </pre>
+        <textarea
+          ref={area}
+          aria-label={`Text of ${props.file}`}
+          spellcheck={false}
+          wrap="off"
+          onInput={(event) => props.onType(splice(props.newest(), event.currentTarget.value))}
+          onScroll={(event) => {
+            const { scrollTop, scrollLeft } = event.currentTarget;
+            gutter.current!.scrollTop = scrollTop;
+            colours.current!.style.transform = `translate(${-scrollLeft}px, ${-scrollTop}px)`;
+          }}
+        />
+      </div>
     </div>
   );
 }
@@ -55,7 +80,7 @@ function unix(text: string): string {
 }
 
 /** Inserts typed text into a text with other line ends, which the field loses. All other lines keep theirs. */
-export function respliced(before: string, typed: string): string {
+export function splice(before: string, typed: string): string {
   if (!before.includes("\r")) return typed;
   const places: number[] = [];
   for (let place = 0; place < before.length; place++) {

@@ -1,25 +1,27 @@
 // Starts, follows and stops a run of the graph.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { BEGIN, listen, type State as Live, type Trial } from "../live/stream";
-import { timeOf } from "../words";
-import type { Sample, Work } from "./work";
+import { BEGIN, listen, type State as Live, type Trial } from "../../live/stream";
+import { timeOf } from "../../words";
+import type { Sample, Work } from "../work";
 
 export interface Run {
   trial: Trial;
   live: Live;
   isActive: boolean;
+  isOwn: boolean; // whether this page started the run
   start: (samples: Record<string, Sample[]>, isRepeated: boolean) => Promise<boolean>;
   stop: () => void;
 }
 
-const NONE: Trial = { state: "none", problem: "", seconds: 0, repeated: false };
+const NONE: Trial = { state: "none", problem: "", seconds: 0, repeated: false, results: 0, failed: 0 };
 const ACTIVE = new Set(["opening", "running", "stopping"]);
 
 /** The run of this page, or the run (`opened`) that was active when the page was opened. */
 export function useRun(work: Work, opened: Trial | null): Run {
   const [live, setLive] = useState<Live>(BEGIN);
   const [begun, setBegun] = useState<Trial>(NONE);
+  const isOwn = useRef(false);
   const leave = useRef<(() => void) | null>(null);
   const follow = () => {
     leave.current?.();
@@ -48,9 +50,11 @@ export function useRun(work: Work, opened: Trial | null): Run {
     trial,
     live,
     isActive: ACTIVE.has(trial.state),
+    isOwn: isOwn.current,
     start: async (samples, isRepeated) => {
       const found = await work.run(samples, isRepeated);
       if (!found) return false;
+      isOwn.current = true;
       setBegun(found);
       follow();
       return true;
@@ -59,8 +63,8 @@ export function useRun(work: Work, opened: Trial | null): Run {
   };
 }
 
-/** Describes the state of a run in words. */
-export function said(trial: Trial): string {
+/** Describes the state of a run, for example "done: 2 results in 18 ms". */
+export function describe(trial: Trial): string {
   switch (trial.state) {
     case "opening":
       return "opening the units";
@@ -69,12 +73,17 @@ export function said(trial: Trial): string {
     case "stopping":
       return "stopping";
     case "done":
-      return `finished after ${timeOf(trial.seconds)}`;
+      return `done: ${count(trial)} in ${timeOf(trial.seconds)}`;
     case "stopped":
-      return "stopped";
+      return `stopped: ${count(trial)}`;
     case "failed":
       return `failed: ${trial.problem}`;
     case "none":
       return "";
   }
+}
+
+function count(trial: Trial): string {
+  const results = `${trial.results.toLocaleString("en")} ${trial.results === 1 ? "result" : "results"}`;
+  return trial.failed ? `${results}, ${trial.failed.toLocaleString("en")} failed` : results;
 }

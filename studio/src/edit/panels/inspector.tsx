@@ -2,7 +2,7 @@
 
 import type { ComponentChild } from "preact";
 import { useId, useLayoutEffect, useRef } from "preact/hooks";
-import type { Box, Catalog, Operation, Option, Unit, View, Wire } from "./view";
+import type { Box, Catalog, Operation, Option, Unit, View, Wire } from "../view";
 
 interface Props {
   box: Box;
@@ -12,13 +12,14 @@ interface Props {
   onEdit: (...operations: Operation[]) => void;
   onSelect: (name: string) => void;
   onWire: (wire: Wire) => void;
+  onRemove: () => void;
   onLeave: () => void;
   values: ComponentChild;
 }
 
 // Settings that the plan chooses if the file does not set them.
 const PLANNED: Record<string, string> = { threads: "threads", batch_size: "batch", queue_size: "queue", device: "device" };
-const OWN = new Set(["type", "flowunit", "pos"]);
+const OWN = new Set(["type", "flowunit", "pos", "comment"]);
 
 export function Inspector(props: Props) {
   const { box, view, catalog } = props;
@@ -82,9 +83,10 @@ export function Inspector(props: Props) {
         <Field key={key} name={key} value={box.attributes[key]!} help="" onSet={(value) => set(key, value)} />
       ))}
       {!isUnit && props.values}
+      <Field name="comment" value={box.attributes.comment ?? ""} placeholder="none" help="A note above the node. It has no effect on the graph." onSet={(value) => set("comment", value)} />
       <Edges {...props} unit={unit} />
       <p>
-        <button type="button" onClick={() => props.onEdit({ do: "remove", nodes: [box.name] })}>
+        <button type="button" onClick={props.onRemove}>
           Remove the node
         </button>
       </p>
@@ -148,6 +150,7 @@ function Field(props: FieldProps) {
   const id = useId();
   const { name, value, choices, help } = props;
   const common = { id, "aria-describedby": help ? `${id}-help` : undefined, "aria-invalid": props.isMissing || undefined, "data-field": name };
+  const [first, rest] = splitHelp(help);
   const isListed = choices?.length && !props.isOpen && (value === "" || choices.includes(value));
   return (
     <div class={value ? "field given" : "field"}>
@@ -181,10 +184,17 @@ function Field(props: FieldProps) {
         </datalist>
       )}
       {help && (
-        <small id={`${id}-help`} title={help}>
-          {help}
+        <small id={`${id}-help`}>
+          {first}
+          {rest && <span class="rest"> {rest}</span>}
         </small>
       )}
     </div>
   );
+}
+
+/** Returns the first sentence of a text, and the rest, which is shown while the field has the focus. */
+function splitHelp(help: string): [string, string] {
+  const end = /[.!?](?=\s+[A-Z0-9"'])/.exec(help)?.index;
+  return end === undefined ? [help, ""] : [help.slice(0, end + 1), help.slice(end + 1).trim()];
 }

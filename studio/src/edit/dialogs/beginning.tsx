@@ -1,8 +1,8 @@
 // The dialogs for the template of a new graph, and for a new unit.
 
 import { useState } from "preact/hooks";
-import { Dialog } from "./dialogs";
-import type { Starter } from "./view";
+import { Dialog } from "./dialog";
+import type { Starter } from "../view";
 
 export function Beginning(props: { file: string; starters: Starter[]; onTake: (name: string) => void; onClose: () => void }) {
   return (

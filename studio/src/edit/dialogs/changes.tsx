@@ -1,8 +1,9 @@
 // The changes that saving would make, and the choices if someone else has written the file.
 
 import { useEffect, useState } from "preact/hooks";
-import { Changes, Dialog } from "./dialogs";
-import { fileName, type State, type Work } from "./work";
+import { Changes, Dialog } from "./dialog";
+import { fileName } from "../view";
+import type { State, Work } from "../work";
 
 export function ChangesDialog(props: { work: Work; onClose: () => void }) {
   const [diff, setDiff] = useState<string | null>(null);

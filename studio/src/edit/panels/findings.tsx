@@ -1,7 +1,7 @@
 // Errors of the graph, and failures of its run.
 
-import type { Trouble } from "../live/frame";
-import type { Finding } from "./view";
+import type { Trouble } from "../../live/frame";
+import type { Finding } from "../view";
 
 export function Findings(props: { findings: Finding[]; troubles: Trouble[]; problem: string; onSeek: (finding: Finding) => void }) {
   const { findings, troubles, problem } = props;

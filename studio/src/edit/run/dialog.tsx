@@ -1,11 +1,9 @@
-// The samples for a run of the graph, and the state of the run.
+// The samples for a run of the graph.
 
 import { useRef, useState } from "preact/hooks";
-import type { Frame } from "../live/frame";
-import { rateOf } from "../words";
-import { Dialog } from "./dialogs";
-import { type Run, said } from "./trial";
-import type { Sample } from "./work";
+import { Dialog } from "../dialogs/dialog";
+import { encode } from "../upload";
+import type { Sample } from "../work";
 
 /** The chosen samples of an input, which are kept for the next run. */
 export interface Chosen {
@@ -14,7 +12,7 @@ export interface Chosen {
   text: string;
 }
 
-const NOTHING: Chosen = { kind: "files", files: [], text: "" };
+export const NOTHING: Chosen = { kind: "files", files: [], text: "" };
 
 interface Props {
   inputs: string[];
@@ -52,7 +50,9 @@ export function RunDialog(props: Props) {
           </p>
         )}
         <p class="buttons">
-          <button type="submit">Run</button>
+          <button type="submit" class="primary">
+            Run
+          </button>
           <button type="button" onClick={props.onClose}>
             Cancel
           </button>
@@ -96,42 +96,8 @@ async function samplesOf(inputs: string[], chosen: Record<string, Chosen>): Prom
   const found: Record<string, Sample[]> = {};
   for (const name of inputs) {
     const { kind, files, text } = chosen[name] ?? NOTHING;
-    if (kind === "files") found[name] = await Promise.all(files.map(async (file) => ({ name: file.name, base64: await base64(file) })));
+    if (kind === "files") found[name] = await Promise.all(files.map(async (file) => ({ name: file.name, base64: await encode(file) })));
     else found[name] = [kind === "json" ? { json: text } : { text }];
   }
   return found;
-}
-
-function base64(file: File): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const reader = new FileReader();
-    reader.onload = () => resolve(String(reader.result).replace(/^[^,]*,?/, ""));
-    reader.onerror = () => reject(reader.error);
-    reader.readAsDataURL(file);
-  });
-}
-
-/** Shows the state of the run in a line. */
-export function RunBar(props: { run: Run }) {
-  const { trial, live } = props.run;
-  if (trial.state === "none") return null;
-  const { frame } = live;
-  const isRunning = trial.state === "running";
-  const failed = frame?.troubles.reduce((sum, trouble) => sum + trouble.count, 0) ?? 0;
-  const isOfNode = frame?.nodes.some((node) => node.node === frame.verdict.node); // otherwise the verdict is about the samples
-  return (
-    <p class={trial.state === "failed" ? "runbar problem" : "runbar"} role="status" data-run={trial.state}>
-      {said(trial)}
-      {frame && isRunning && ` · ${rateOf(frame.rate)} ${frame.unit}`}
-      {frame && trial.state !== "opening" && !isRunning && ` · ${rowsOf(frame)}`}
-      {failed > 0 && <span class="problem"> · {failed.toLocaleString("en")} failed</span>}
-      {frame && isRunning && isOfNode && <span class={`verdict ${frame.verdict.level}`}> · {frame.verdict.text}</span>}
-      {trial.state === "done" && <span class="quiet"> · click an output or an edge to see its data</span>}
-    </p>
-  );
-}
-
-function rowsOf(frame: Frame): string {
-  const rows = Math.max(0, ...frame.nodes.map((node) => node.rows));
-  return `processed up to ${rows.toLocaleString("en")} ${rows === 1 ? "row" : "rows"} per node`;
 }

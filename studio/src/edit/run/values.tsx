@@ -1,10 +1,10 @@
 // The last values of an edge, each shown in the form of its kind.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { ask } from "./api";
-import { edgeText } from "./inspector";
+import { ask } from "../api";
+import { edgeText } from "../panels/inspector";
 import type { Run } from "./trial";
-import type { Box, Wire } from "./view";
+import type { Box, Wire } from "../view";
 
 interface Value {
   kind: "text" | "bytes" | "array" | "json" | "object" | "error";
@@ -55,26 +55,43 @@ export function EdgePanel(props: { wire: Wire; run: Run; onSelect: (name: string
   );
 }
 
-/** Shows the values of an output or an input of the graph. */
-export function PortValues(props: { box: Box; wires: Wire[]; run: Run }) {
+/** Shows the values of an output or an input of the graph; at an output also the picture that each result is for. */
+export function PortValues(props: { box: Box; wires: Wire[]; inputs: string[]; run: Run }) {
   const { box, wires, run } = props;
   const ends = wires.filter((wire) => (box.role === "output" ? wire.target : wire.source) === box.name);
   const keys = [...new Set(ends.map((wire) => JSON.stringify([wire.source, wire.output])))];
+  const first = box.role === "output" ? wires.find((wire) => props.inputs.includes(wire.source)) : undefined;
   return (
     <>
       {keys.map((key) => {
         const [node, output] = JSON.parse(key) as [string, string];
-        return <Values key={key} node={node} output={output} run={run} />;
+        return <Values key={key} node={node} output={output} origin={first} run={run} />;
       })}
     </>
   );
 }
 
-function Values(props: { node: string; output: string; run: Run }) {
-  const { node, output, run } = props;
+function Values(props: { node: string; output: string; origin?: Wire | undefined; run: Run }) {
+  const { origin, run } = props;
+  const found = useFound(props.node, props.output, run);
+  const sent = useFound(origin?.source ?? "", origin?.output ?? "", run);
+  const pictureOf = (path: string | undefined) => (path ? sent?.values.find((value) => value.meta.path === path)?.picture : undefined);
+  return (
+    <div aria-live="polite" data-passed={found?.count ?? 0}>
+      <h3>{countText(found)}</h3>
+      {found?.values.map((value, place) => (
+        <Shown key={place} value={value} origin={origin && value.meta.path} picture={pictureOf(value.meta.path)} />
+      ))}
+    </div>
+  );
+}
+
+/** The last values of an output, asked for again after each change of the run. "" as node: none. */
+function useFound(node: string, output: string, run: Run): Found | null {
   const [found, setFound] = useState<Found | null>(null);
   const asking = useRef({ isBusy: false, isAgain: false, isOver: false });
   const look = () => {
+    if (!node) return;
     const now = asking.current;
     if (now.isBusy) {
       now.isAgain = true; // one request at a time; the next follows once this one is answered
@@ -92,16 +109,9 @@ function Values(props: { node: string; output: string; run: Run }) {
     };
     ask<Found>("passed", { node, output }).then(show, () => show(null)); // the editor has ended, which the page shows
   };
-  useEffect(look, [run.live.frame, run.trial.state]);
+  useEffect(look, [node, output, run.live.frame, run.trial.state]);
   useEffect(() => () => void (asking.current.isOver = true), []);
-  return (
-    <div aria-live="polite" data-passed={found?.count ?? 0}>
-      <h3>{countText(found)}</h3>
-      {found?.values.map((value, place) => (
-        <Shown key={place} value={value} />
-      ))}
-    </div>
-  );
+  return found;
 }
 
 function countText(found: Found | null): string {
@@ -111,10 +121,16 @@ function countText(found: Found | null): string {
   return found.count > found.values.length ? `${count}; the last ${found.values.length}, newest first` : `${count}, newest first`;
 }
 
-function Shown(props: { value: Value }) {
-  const { value } = props;
+function Shown(props: { value: Value; origin?: string | undefined; picture?: number | undefined }) {
+  const { value, origin, picture } = props;
   return (
     <div class="value" data-value={value.kind}>
+      {origin && (
+        <figure>
+          {picture !== undefined && value.picture === undefined && <img src={`value/${picture}${location.search}`} alt="" />}
+          <figcaption>{origin}</figcaption>
+        </figure>
+      )}
       {value.picture !== undefined && <img src={`value/${value.picture}${location.search}`} alt={describe(value)} />}
       <Content value={value} />
       {Object.keys(value.meta).length > 0 && (

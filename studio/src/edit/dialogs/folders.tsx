@@ -1,0 +1,59 @@
+// Brings a folder of units into the graph.
+
+import { useEffect, useState } from "preact/hooks";
+import { ask } from "../api";
+import { readFiles } from "../upload";
+import { fileName } from "../view";
+import type { Work } from "../work";
+import { Dialog } from "./dialog";
+import type { Places } from "./models";
+
+export function FolderDialog(props: { work: Work; onClose: () => void }) {
+  const { work } = props;
+  const [places, setPlaces] = useState<Places | null>(null);
+  const [problem, setProblem] = useState("");
+  const attempt = (step: () => Promise<void>) => {
+    setProblem("");
+    void step().catch((error: Error) => setProblem(error.message));
+  };
+  const add = async (path: string) => {
+    const found = await work.bring<{ text: string; units: string[] }>("folder", { path });
+    if (!found) return setProblem(work.state.problem);
+    work.notify(`added the folder ${path} with ${found.units.join(", ")}`);
+    props.onClose();
+  };
+  const upload = async (files: File[]) => {
+    const { paths } = await ask<{ paths: string[] }>("upload", { files: await readFiles(files.map((file) => ({ file, path: file.webkitRelativePath || file.name }))) });
+    await add(paths[0]!.split("/").slice(0, -1).join("/"));
+  };
+  useEffect(() => attempt(async () => setPlaces(await ask<Places>("places", { text: work.state.text }))), []);
+  return (
+    <Dialog title="Bring in a folder of units" onClose={props.onClose}>
+      {problem && (
+        <p class="problem" role="alert">
+          {problem}
+        </p>
+      )}
+      {!places && !problem && <p role="status">looking for units…</p>}
+      {places && (places.folders.length ? <p>Folders with units below the folder of the graph:</p> : <p>No other folder with units is below the folder of the graph. Choose one of your computer; it is copied beside the graph.</p>)}
+      <ul class="choices">
+        {places?.folders.map((one, place) => (
+          <li key={one.path}>
+            <button type="button" autofocus={place === 0} data-folder={one.path} onClick={() => attempt(() => add(one.path))}>
+              <strong>{one.path}</strong> <span class="quiet">{one.units.map(fileName).join(", ")}</span>
+            </button>
+          </li>
+        ))}
+      </ul>
+      <p class="buttons">
+        <label class="button">
+          Choose a folder…
+          <input class="file" type="file" {...{ webkitdirectory: true }} onChange={(event) => event.currentTarget.files?.length && attempt(() => upload([...event.currentTarget.files!]))} />
+        </label>
+        <button type="button" onClick={props.onClose}>
+          Cancel
+        </button>
+      </p>
+    </Dialog>
+  );
+}

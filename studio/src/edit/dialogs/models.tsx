@@ -1,0 +1,233 @@
+// Brings a model into the graph: the user chooses a file, its task, and the settings of the nodes around it.
+
+import { useEffect, useState } from "preact/hooks";
+import { ask } from "../api";
+import { readFiles } from "../upload";
+import type { Work } from "../work";
+import { Dialog } from "./dialog";
+
+export interface Places {
+  models: { path: string; bytes: number }[];
+  folders: { path: string; units: string[] }[];
+  labels: string[];
+}
+
+interface Port {
+  name: string;
+  dtype: string;
+  shape: string;
+}
+
+export type Use = "plain" | "classify" | "detect" | "classify_objects";
+export type Settings = Record<string, string | number | null>;
+
+interface Model {
+  path: string;
+  engine: string;
+  inputs: Port[];
+  outputs: Port[];
+  uses: Use[];
+  guess: { use: Use; why: string[]; settings: Settings };
+}
+
+const USES: Record<Use, [string, string]> = {
+  classify: ["Classify pictures", "adds decode, resize, scale, and the best class"],
+  detect: ["Detect objects", "adds decode, letterbox, scale, and boxes in the picture"],
+  classify_objects: ["Classify each object", "cuts the boxes of the detector out, and classifies each"],
+  plain: ["Only the model", "adds one node; you connect it"],
+};
+
+interface Props {
+  work: Work;
+  path: string; // a file that is chosen already, or ""
+  onAdded: (names: string[]) => void;
+  onClose: () => void;
+}
+
+export function ModelDialog(props: Props) {
+  const { work } = props;
+  const [places, setPlaces] = useState<Places | null>(null);
+  const [model, setModel] = useState<Model | null>(null);
+  const [problem, setProblem] = useState("");
+  const [busy, setBusy] = useState("looking for models");
+  const attempt = async (what: string, step: () => Promise<void>) => {
+    setProblem("");
+    setBusy(what);
+    try {
+      await step();
+    } catch (error) {
+      setProblem((error as Error).message);
+    }
+    setBusy("");
+  };
+  const choose = (path: string) => attempt(`reading ${path}`, async () => setModel(await ask<Model>("model", { text: work.state.text, path })));
+  const upload = (file: File) =>
+    attempt(`copying ${file.name}`, async () => {
+      const { paths } = await ask<{ paths: string[] }>("upload", { files: await readFiles([{ file, path: file.name }]) });
+      await choose(paths[0]!);
+    });
+  useEffect(() => {
+    void attempt("looking for models", async () => {
+      setPlaces(await ask<Places>("places", { text: work.state.text }));
+      if (props.path) await choose(props.path);
+    });
+  }, []);
+  return (
+    <Dialog title={model ? `Bring in ${model.path}` : "Bring in a model"} class="bring-model" onClose={props.onClose}>
+      {busy && <p role="status">{busy}…</p>}
+      {problem && (
+        <p class="problem" role="alert">
+          {problem}
+        </p>
+      )}
+      {!model && places && <FileList places={places} onChoose={choose} onUpload={upload} onClose={props.onClose} />}
+      {model && places && (
+        <ModelForm
+          model={model}
+          labels={places.labels}
+          onBack={() => setModel(null)}
+          onAdd={(use, settings) =>
+            attempt("adding the model", async () => {
+              const found = await work.bring<{ text: string; files: string[]; added: string[] }>("bring", { path: model.path, use, settings });
+              if (!found) return setProblem(work.state.problem);
+              props.onAdded(found.added);
+            })
+          }
+        />
+      )}
+    </Dialog>
+  );
+}
+
+function FileList(props: { places: Places; onChoose: (path: string) => void; onUpload: (file: File) => void; onClose: () => void }) {
+  const { models } = props.places;
+  return (
+    <>
+      {models.length ? <p>Models below the folder of the graph:</p> : <p>There is no model below the folder of the graph. Choose a file of your computer; it is copied beside the graph.</p>}
+      <ul class="choices">
+        {models.map((one, place) => (
+          <li key={one.path}>
+            <button type="button" autofocus={place === 0} data-model={one.path} onClick={() => props.onChoose(one.path)}>
+              <strong>{one.path}</strong> <span class="quiet">{sizeOf(one.bytes)}</span>
+            </button>
+          </li>
+        ))}
+      </ul>
+      <p class="buttons">
+        <label class="button">
+          Choose a file…
+          <input class="file" type="file" autofocus={!models.length} onChange={(event) => event.currentTarget.files?.[0] && props.onUpload(event.currentTarget.files[0])} />
+        </label>
+        <button type="button" onClick={props.onClose}>
+          Cancel
+        </button>
+      </p>
+    </>
+  );
+}
+
+function ModelForm(props: { model: Model; labels: string[]; onBack: () => void; onAdd: (use: Use, settings: Settings) => void }) {
+  const { model, labels } = props;
+  const [use, setUse] = useState<Use>(model.guess.use);
+  const [settings, setSettings] = useState<Settings>(model.guess.settings);
+  const set = (name: string, value: string | number | null) => setSettings((before) => ({ ...before, [name]: value }));
+  const hasPicture = use !== "plain";
+  return (
+    <form
+      class="run"
+      onSubmit={(event) => {
+        event.preventDefault();
+        props.onAdd(use, settings);
+      }}
+    >
+      <dl class="ports">
+        <Ports name="takes" ports={model.inputs} />
+        <Ports name="gives" ports={model.outputs} />
+      </dl>
+      <fieldset class="uses">
+        <legend>What it does in the graph</legend>
+        {model.uses.map((one) => (
+          <label key={one} class="check">
+            <input type="radio" name="use" autofocus={one === use} checked={one === use} onChange={() => setUse(one)} /> {USES[one][0]} <span class="quiet">{USES[one][1]}</span>
+          </label>
+        ))}
+      </fieldset>
+      {hasPicture && (
+        <fieldset class="settings">
+          <legend>Pictures as the model expects them</legend>
+          <Number name="width" value={settings.width} onSet={set} />
+          <Number name="height" value={settings.height} onSet={set} />
+          <Select name="channels" value={settings.channels} choices={{ rgb: "RGB", bgr: "BGR", gray: "gray" }} onSet={set} />
+          <Select name="layout" value={settings.layout} choices={{ chw: "channels first", hwc: "channels last" }} onSet={set} />
+          <Select name="range" value={settings.range} choices={RANGES} onSet={set} />
+          {use === "detect" && <Select name="head" value={settings.head} choices={HEADS} onSet={set} />}
+          {use === "detect" && <Number name="classes" value={settings.classes} onSet={set} />}
+          {labels.length > 0 && <Select name="labels" value={settings.labels} choices={{ "": "no names", ...Object.fromEntries(labels.map((path) => [path, path])) }} onSet={set} />}
+        </fieldset>
+      )}
+      {model.guess.why.map((why) => (
+        <p key={why} class="quiet">
+          {why}
+        </p>
+      ))}
+      <p class="buttons">
+        <button type="submit" class="primary">
+          Add to the graph
+        </button>
+        <button type="button" onClick={props.onBack}>
+          Another file
+        </button>
+      </p>
+    </form>
+  );
+}
+
+const RANGES = { "0-1": "0 to 1", "0-255": "0 to 255" };
+const HEADS = { v8: "YOLO v8, v9, v11, v12" };
+
+function Ports(props: { name: string; ports: Port[] }) {
+  return (
+    <div>
+      <dt>{props.name}</dt>
+      {props.ports.map((port) => (
+        <dd key={port.name}>
+          {port.name} <span class="quiet">{`${port.dtype} ${port.shape}`}</span>
+        </dd>
+      ))}
+    </div>
+  );
+}
+
+interface FieldProps {
+  name: string;
+  value: string | number | null | undefined;
+  onSet: (name: string, value: string | number | null) => void;
+}
+
+function Number(props: FieldProps) {
+  return (
+    <label>
+      {props.name}
+      <input type="number" min={1} max={8192} required value={props.value ?? ""} onInput={(event) => props.onSet(props.name, event.currentTarget.value === "" ? null : event.currentTarget.valueAsNumber)} />
+    </label>
+  );
+}
+
+function Select(props: FieldProps & { choices: Record<string, string> }) {
+  return (
+    <label>
+      {props.name}
+      <select value={props.value ?? ""} onChange={(event) => props.onSet(props.name, event.currentTarget.value)}>
+        {Object.entries(props.choices).map(([value, text]) => (
+          <option key={value} value={value}>
+            {text}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+function sizeOf(bytes: number): string {
+  return bytes < 1e6 ? `${Math.max(1, Math.round(bytes / 1e3))} kB` : `${(bytes / 1e6).toFixed(bytes < 1e8 ? 1 : 0)} MB`;
+}

@@ -1,0 +1,286 @@
+// The editor: the state of what is shown, and the panes.
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import * as actions from "./actions";
+import { isSame, type Wish } from "./canvas/canvas";
+import { Stage } from "./canvas/stage";
+import { fit, fitReadable, HOME, reveal, type Size, type Viewport, zoom } from "./canvas/viewport";
+import { type Choice } from "./dialogs/dialog";
+import { Dialogs, type DialogName } from "./dialogs/open";
+import { takeDropped } from "./dropped";
+import { handleKey, isTyping, type KeyActions } from "./keys";
+import { Findings } from "./panels/findings";
+import { Palette } from "./panels/palette";
+import { Splitter, useSizes } from "./panels/panes";
+import { Side } from "./panels/side";
+import { Source, type Spot } from "./panels/source";
+import { RunBar } from "./run/bar";
+import { type Chosen, NOTHING } from "./run/dialog";
+import { useRun } from "./run/trial";
+import { Toolbar } from "./toolbar";
+import { fileName, type Finding, type Wire } from "./view";
+import { type State, Work } from "./work";
+
+export function Editor() {
+  const [state, setState] = useState<State | null>(null);
+  const [work] = useState(() => new Work(setState));
+  const [selected, setSelected] = useState<string[]>([]);
+  const [wire, setWire] = useState<Wire | null>(null);
+  const [viewport, setViewport] = useState<Viewport>(HOME);
+  const [size, setSize] = useState<Size>({ width: 0, height: 0 });
+  const [connecting, setConnecting] = useState("");
+  const [wish, setWish] = useState<Wish | null>(null);
+  const [choices, setChoices] = useState<{ title: string; of: Choice[] } | null>(null);
+  const [dialog, setDialog] = useState<DialogName>("");
+  const [model, setModel] = useState("");
+  const [isFinding, setFinding] = useState(false);
+  const [samples, setSamples] = useState<Record<string, Chosen>>({});
+  const [spot, setSpot] = useState<Spot | null>(null);
+  const [inspecting, setInspecting] = useState(0);
+  const [sizes, setPane] = useSizes();
+  const run = useRun(work, state?.opened ?? null);
+  const stage = useRef<HTMLDivElement>(null);
+  const field = useRef<HTMLInputElement>(null);
+  const isFitted = useRef(false);
+
+  const picture = state?.view?.picture ?? null;
+  const chosen = selected.filter((name) => actions.boxOf(picture, name));
+  const chosenWire = (wire && picture?.wires.find((one) => isSame(one, wire))) || null;
+  const desk: actions.Desk = {
+    work,
+    picture,
+    chosen,
+    chosenWire,
+    select: (names, one = null) => {
+      setSelected(names);
+      setWire(one);
+    },
+    focus: (name) => (stage.current?.querySelector<HTMLElement>(`[data-body=${CSS.escape(name)}]`) ?? stage.current)?.focus(),
+    reveal: (names) => {
+      const boxes = work.state.view?.picture?.boxes.filter((box) => names.includes(box.name)) ?? [];
+      const frame = stage.current?.getBoundingClientRect();
+      if (frame) setViewport((before) => reveal(before, boxes, frame));
+    },
+    choose: (title, of) => setChoices({ title, of }),
+  };
+  const show = (how = fit) => {
+    const frame = stage.current?.getBoundingClientRect();
+    if (frame && picture) setViewport(how(picture, frame));
+  };
+  const add = (unit: string, at: Wish | null) => {
+    setWish(null);
+    void actions.add(desk, unit, at);
+  };
+  const seek = (finding: Finding) => {
+    if (finding.node && actions.boxOf(picture, finding.node)) {
+      desk.select([finding.node]);
+      desk.focus(finding.node);
+    }
+    if (finding.line !== null) setSpot({ line: finding.line });
+  };
+
+  // -- runs -------------------------------------------------------------------------------------
+
+  const inputs = picture?.boxes.filter((box) => box.role === "input").map((box) => box.name) ?? [];
+  const begin = () => {
+    const count = state?.view?.findings.length ?? 0;
+    if (run.isActive) run.stop();
+    else if (count) work.fail(`the graph cannot run: see the ${count === 1 ? "error" : "errors"} below`);
+    else if (inputs.length) setDialog("run");
+    else void run.start({}, false);
+  };
+  const showResults = () => {
+    const output = picture?.boxes.find((box) => box.role === "output");
+    if (output) desk.select([output.name]);
+    else desk.select([], picture?.wires.at(-1));
+    if (output) desk.reveal([output.name]);
+  };
+  useEffect(() => {
+    if (run.trial.state === "done" && run.isOwn && !chosen.length && !chosenWire) showResults();
+  }, [run.trial.state]);
+
+  // -- keys, the clipboard, files, the window ---------------------------------------------------
+
+  const act: KeyActions = {
+    save: () => {
+      settle();
+      void work.save();
+    },
+    run: () => {
+      settle();
+      begin();
+    },
+    undo: () => void work.undo(),
+    redo: () => void work.redo(),
+    copy: (isCut) => void actions.copy(desk, isCut),
+    remove: () => void actions.remove(desk),
+    search: () => field.current?.focus(),
+    find: () => setFinding(true),
+    bringModel: () => setDialog("model"),
+    showKeys: () => setDialog("keys"),
+    showResults,
+    zoom: (by) => setViewport((before) => zoom(before, { x: size.width / 2, y: size.height / 2 }, by)),
+    fit: () => show(),
+    cancel: () => {
+      setConnecting("");
+      desk.select([]);
+    },
+    startEdge: (name) => {
+      setConnecting(name);
+      work.notify(`connect ${name}: move to the target node and press Enter (Escape cancels)`);
+    },
+    addBehind: (name) => setWish(actions.wishBehind(picture, name)),
+    enter: (name) => {
+      if (connecting && connecting !== name) actions.connect(desk, connecting, null, name, null);
+      else if (!connecting) setInspecting((before) => before + 1);
+      setConnecting("");
+    },
+  };
+  const onPaste = (event: ClipboardEvent) => {
+    const text = event.clipboardData?.getData("text/plain");
+    if (isTyping(event) || !text) return;
+    void actions.paste(desk, text);
+    event.preventDefault();
+  };
+  const onDrop = (event: DragEvent) => {
+    if (!event.dataTransfer?.types.includes("Files")) return;
+    event.preventDefault();
+    void takeDropped(event.dataTransfer, work, {
+      onModel: (path) => {
+        setModel(path);
+        setDialog("model");
+      },
+      onSamples: (files) => {
+        if (!inputs[0]) return work.fail("the graph has no input for these files");
+        setSamples({ ...samples, [inputs[0]]: { ...NOTHING, files } });
+        begin();
+      },
+    });
+  };
+  // The listeners are registered once, and call the newest functions.
+  const newest = useRef({ desk, act, onPaste });
+  newest.current = { desk, act, onPaste };
+  useEffect(() => {
+    const ends: (() => void)[] = [];
+    const on = <Name extends keyof WindowEventMap>(name: Name, take: (event: WindowEventMap[Name]) => void) => {
+      addEventListener(name, take);
+      ends.push(() => removeEventListener(name, take));
+    };
+    on("keydown", (event) => handleKey(event, newest.current.desk, newest.current.act));
+    on("paste", (event) => newest.current.onPaste(event));
+    on("focus", () => void work.compare());
+    on("beforeunload", (event) => work.isChanged && event.preventDefault());
+    void work.open();
+    return () => ends.forEach((end) => end());
+  }, []);
+  useEffect(() => {
+    if (!picture || isFitted.current) return;
+    isFitted.current = true;
+    show(fitReadable);
+  }, [picture]);
+  useEffect(() => {
+    if (state?.file) document.title = `${work.isChanged ? "• " : ""}${fileName(state.file)} · modelflow edit`;
+  }, [state?.file, work.isChanged]);
+
+  if (!state) return <p class="begin">opening the graph…</p>;
+  const { view } = state;
+  if (!view) return <p class="begin problem" role="alert">{state.problem || "opening the graph…"}</p>;
+  return (
+    <div class="editor" onDragOver={(event) => event.dataTransfer?.types.includes("Files") && event.preventDefault()} onDrop={onDrop}>
+      <header>
+        <h1 title={state.file}>
+          {fileName(state.file)}
+          {work.isChanged && <span class="dirty"> (changed)</span>}
+        </h1>
+        <Toolbar
+          isActive={run.isActive}
+          isStopping={run.trial.state === "stopping"}
+          isChanged={work.isChanged}
+          canUndo={state.undo.length > 0}
+          canRedo={state.redo.length > 0}
+          onUndo={act.undo}
+          onRedo={act.redo}
+          onTidy={() => void work.tidy().then(() => show(fitReadable))}
+          onFit={act.fit}
+          onFind={act.find}
+          onChanges={() => setDialog("changes")}
+          onSave={act.save}
+          onRun={begin}
+          onServe={() => setDialog("serve")}
+          onKeys={act.showKeys}
+        />
+        <p class={state.problem ? "said problem" : "said"} role={state.problem ? "alert" : "status"} data-said>
+          {state.problem || state.message}
+        </p>
+        <RunBar run={run} onResults={showResults} />
+      </header>
+      <main style={{ "--left": `${sizes.left}px`, "--right": `${sizes.right}px`, "--below": `${sizes.below}px` }}>
+        <Palette
+          catalog={state.catalog}
+          field={field}
+          onAdd={(unit) => add(unit, null)}
+          onModel={act.bringModel}
+          onFolder={() => setDialog("folder")}
+          onNew={() => setDialog("unit")}
+          onLeave={() => picture?.boxes[0] && desk.focus(chosen[0] ?? picture.boxes[0].name)}
+        />
+        <Splitter name="left" size={sizes.left} onSize={setPane} />
+        <Stage
+          desk={desk}
+          view={view}
+          text={state.text}
+          frame={run.trial.state === "none" || run.trial.state === "opening" ? null : run.live.frame}
+          connecting={connecting}
+          viewport={viewport}
+          size={size}
+          isFinding={isFinding}
+          stage={stage}
+          onViewport={setViewport}
+          onSize={setSize}
+          onWish={setWish}
+          onAdd={add}
+          onOpen={() => setInspecting((before) => before + 1)}
+          onSpot={setSpot}
+          onFound={() => {
+            setFinding(false);
+            desk.focus(chosen[0] ?? "");
+          }}
+        />
+        <Splitter name="right" size={sizes.right} onSize={setPane} />
+        <Side desk={desk} state={state} view={view} run={run} inputs={inputs} focus={inspecting} onRemove={act.remove} />
+        <Splitter name="below" size={sizes.below} onSize={setPane} />
+        <Source text={state.text} file={fileName(state.file)} findings={view.findings} spot={spot} newest={() => work.state.text} onType={(text) => work.type(text)} />
+        <Findings findings={view.findings} troubles={run.live.frame?.troubles ?? []} problem={run.trial.problem} onSeek={seek} />
+      </main>
+      <Dialogs
+        desk={desk}
+        state={state}
+        dialog={dialog}
+        model={model}
+        wish={wish}
+        choices={choices}
+        inputs={inputs}
+        samples={samples}
+        run={run}
+        onSamples={setSamples}
+        onAdd={add}
+        onClose={() => {
+          setDialog("");
+          setModel("");
+        }}
+        onWish={setWish}
+        onChoices={setChoices}
+        onBegun={() => (isFitted.current = false)}
+      />
+    </div>
+  );
+}
+
+/** Makes the focused field report its current value. */
+function settle() {
+  const field = document.activeElement;
+  if (!(field instanceof HTMLInputElement || field instanceof HTMLSelectElement) || field.closest("dialog")) return;
+  const name = field.dataset.field;
+  field.blur();
+  if (name) requestAnimationFrame(() => document.querySelector<HTMLElement>(`[data-field=${CSS.escape(name)}]`)?.focus());
+}
