@@ -84,7 +84,8 @@ def test_nodes_stay_where_the_last_picture_had_them(editor):
 
 
 def test_a_node_with_another_name_stays(editor):
-    _, view = asked(editor, "look", {"text": DOT, "places": {"input": [300, 400]}})
+    places = {"input": [300, 400], "output": [800, 250]}
+    _, view = asked(editor, "look", {"text": DOT, "places": places})
     rename = {"do": "rename", "node": "input", "name": "image"}
     assert middles(edited(editor, view, rename))["image"] == [300, 400]
 
@@ -92,8 +93,8 @@ def test_a_node_with_another_name_stays(editor):
 def test_a_node_that_has_lost_its_position_moves(editor):
     _, view = asked(editor, "look", {"text": DOT})
     home = middles(view)
-    moved = edited(editor, view, {"do": "move", "places": {"output": [100, 900]}})
-    assert middles(moved)["output"] == [100, 900]
+    moved = edited(editor, view, {"do": "move", "places": {"output": [900, 100]}})
+    assert middles(moved)["output"] == [900, 100]
     free = edited(editor, moved, {"do": "unset", "node": "output", "key": "pos"})
     assert middles(free) == home
     places = {"input": [300, 400], "output": [800, 250]}
