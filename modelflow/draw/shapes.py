@@ -119,19 +119,22 @@ class Layout:
 
     def at_origin(self) -> "Layout":
         """Returns the drawing with its upper left corner at 0, 0."""
-        if not (self.x or self.y):
+        return self.move(-self.x, -self.y)
+
+    def move(self, right: float, down: float) -> "Layout":
+        """Returns the drawing moved to the right and down."""
+        if not (right or down):
             return self
-        left, top = self.x, self.y
-        boxes = tuple(replace(box, x=box.x - left, y=box.y - top) for box in self.boxes)
+        boxes = tuple(replace(box, x=box.x + right, y=box.y + down) for box in self.boxes)
         wires = tuple(
             replace(
                 wire,
-                curves=map_points(wire.curves, lambda at: (at[0] - left, at[1] - top)),
-                labels=tuple(replace(one, x=one.x - left, y=one.y - top) for one in wire.labels),
+                curves=map_points(wire.curves, lambda at: (at[0] + right, at[1] + down)),
+                labels=tuple(replace(one, x=one.x + right, y=one.y + down) for one in wire.labels),
             )
             for wire in self.wires
         )
-        return replace(self, boxes=boxes, wires=wires, x=0.0, y=0.0)
+        return replace(self, boxes=boxes, wires=wires, x=self.x + right, y=self.y + down)
 
 
 def map_points(curves: Iterable[Curve], turn: Callable[[Point], Point]) -> tuple[Curve, ...]:

@@ -3,6 +3,6 @@
 A page sends operations. It gets the new text, its picture, findings, and results of trial runs.
 
 ``draft.py`` holds the text, and ``operations.py`` changes it with `modelflow.config.edit`.
-``view.py`` computes the picture of the page. ``trials.py`` runs the graph on samples.
-``graph_file.py`` writes the file.
+``view.py`` computes the answer to the page, and ``picture`` the nodes and their places.
+``trial`` runs the graph on samples. ``graph_file.py`` writes the file.
 """

@@ -13,7 +13,7 @@ from modelflow.errors import ConfigError, Finding, Location, ModelflowError
 from modelflow.graph.graph import Graph
 from modelflow.graph.read import read_graph
 from modelflow.registry.registry import Registry
-from modelflow.studio.edit.sketch import Sketch, sketch_of
+from modelflow.studio.edit.picture.sketch import Sketch, sketch_of
 
 _Found = TypeVar("_Found")
 

@@ -23,7 +23,7 @@ from modelflow.runtime.clock import SYSTEM_CLOCK, Clock
 from modelflow.studio.edit.graph_file import ChangedError, GraphFile
 from modelflow.studio.edit.task_queue import Task, TaskQueue
 from modelflow.studio.edit.tasks import Asked, BadTaskError, Tasks
-from modelflow.studio.edit.trials import Trials
+from modelflow.studio.edit.trial.trials import Trials
 from modelflow.studio.pages import EDITOR_PAGES, HEADERS, STREAM, json_reply, page_reply
 from modelflow.studio.site import Site, TokenCheck
 

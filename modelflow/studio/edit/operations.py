@@ -1,120 +1,39 @@
 """The edits that a page can request, each translated to edits of `GraphText`. Pure."""
 
-import itertools
-import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
-from modelflow.config.dot.read import read_dot
-from modelflow.config.dot.tokens import dot_text, dot_word
 from modelflow.config.edit.graph_text import GraphText
 from modelflow.config.flow_config import PortRef
-from modelflow.errors import ConfigError, ModelflowError, did_you_mean
+from modelflow.errors import ConfigError, did_you_mean
 from modelflow.registry.registry import Registry
-from modelflow.studio.edit.catalog import SETTINGS
-from modelflow.unit.option import Option
-
-
-def parse_value(text: GraphText, unit: str, key: str, value: str, registry: Registry) -> Any:
-    """Converts a typed text to a value for `GraphText.set`.
-
-    In DOT every value is text. In TOML tables the value gets the option's type. A text that does
-    not fit the type stays text, and the check reports it.
-
-    Args:
-        text: The text of the graph.
-        unit: The unit of the changed node. "" for the graph's own ports.
-        key: The attribute.
-        value: The typed text.
-        registry: The registry to look up the unit.
-    """
-    if not text.is_typed or "$" in value:  # "$" marks a variable or an argument
-        return value
-    option = next((one for one in _options(unit, registry) if one.name == key), None)
-    if option is None:
-        return value
-    try:
-        converted = option.convert(value)
-    except ConfigError:
-        return value
-    if isinstance(converted, tuple | list):
-        return list(converted)
-    return converted if isinstance(converted, bool | int | float) else value
-
-
-def _options(unit: str, registry: Registry) -> tuple[Option, ...]:
-    try:
-        return (*registry.find(unit).option_list, *SETTINGS)
-    except ModelflowError:  # the check reports the problem of the unit
-        return tuple(SETTINGS)
-
-
-_WHOLE = re.compile(r"\s*(strict\s+)?(di)?graph\b[^{;=\[]*\{", re.IGNORECASE)
-
-
-def copy(text: GraphText, names: Collection[str]) -> str:
-    """Returns nodes and the edges among them as DOT, without positions.
-
-    Raises:
-        ConfigError: DOT cannot express a name or a value.
-    """
-    lines = []
-    for name in (name for name in text.nodes if name in names):
-        given = {key: value for key, value in text.nodes[name].items() if key != "pos"}
-        words = [f"{dot_word(key)}={dot_word(dot_text(value))}" for key, value in given.items()]
-        lines.append(f"    {dot_word(name)}" + (f"[{', '.join(words)}]" if words else ""))
-    for source, target in text.edges:
-        if source.node in names and target.node in names:
-            lines.append(f"    {_write_end(source)} -> {_write_end(target)}")
-    return "\n".join(["digraph {", *lines, "}", ""])
-
-
-def _write_end(end: PortRef) -> str:
-    return dot_word(end.node) + ("" if end.port is None else f":{dot_word(end.port)}")
-
-
-def paste(text: GraphText, clipping: str, registry: Registry) -> GraphText:
-    """Inserts a result of `copy`, or statements of DOT, into a text.
-
-    Nodes get new names if their names are in use.
-
-    Raises:
-        ConfigError: The clipping is no DOT, or cannot be inserted.
-    """
-    is_whole = _WHOLE.match(clipping) is not None
-    graph = read_dot(clipping if is_whole else f"digraph {{{clipping}\n}}", "<clipboard>")
-    names: dict[str, str] = {}
-    for node in graph.nodes:
-        names[node.name] = new = _free(node.name, [*text.nodes, *names.values()])
-        given = {key: value for key, value in node.attributes.items() if key != "pos"}
-        if given.get("type", "flowunit") == "flowunit" and new != node.name:
-            given.setdefault("flowunit", node.name)
-        unit = given.get("flowunit", node.name)
-        values = {
-            key: parse_value(text, unit, key, value, registry) for key, value in given.items()
-        }
-        text = text.add_node(new, values)
-    for edge in graph.edges:
-        ends = (PortRef(names[end.node], end.port) for end in (edge.source, edge.target))
-        text = text.connect(*ends)
-    return text
-
-
-def _free(name: str, taken: Iterable[str]) -> str:
-    used = set(taken)
-    names = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(2)))
-    return next(one for one in names if one not in used)
-
+from modelflow.studio.edit.clipping import free_name, keep_unit, parse_value, paste
 
 MOST_OPERATIONS = 1000
 _FARTHEST = 1e6
 Operation = Mapping[str, Any]
 
 
+class Edited(NamedTuple):
+    """The result of operations.
+
+    Attributes:
+        text: The new text.
+        added: The names of the nodes that were added and still exist.
+        renames: The old and the new name of each renamed node, in order.
+        is_tidied: Whether no node keeps its place in the picture.
+    """
+
+    text: GraphText
+    added: tuple[str, ...] = ()
+    renames: tuple[tuple[str, str], ...] = ()
+    is_tidied: bool = False
+
+
 def apply_operations(
     text: GraphText, operations: Sequence[Operation], registry: Registry
-) -> GraphText:
+) -> Edited:
     """Returns a text after operations, each of which is ``{"do": NAME, ...}``.
 
     The operations and their keys:
@@ -124,6 +43,9 @@ def apply_operations(
     - ``connect``, ``disconnect`` (source, target: ``{node, port}``)
     - ``move`` (places: node -> ``[x, y]``), ``tidy``
     - ``paste`` (text)
+
+    If the name of ``add`` is in use, the node gets a free name. Later operations that give the
+    wanted name then mean the new node.
 
     Args:
         text: The text.
@@ -135,14 +57,54 @@ def apply_operations(
     """
     if len(operations) > MOST_OPERATIONS:
         raise ConfigError(f"got {len(operations)} operations; expected at most {MOST_OPERATIONS}")
-    for operation in operations:
-        name = operation.get("do")
+    names: dict[str, str] = {}
+    added: list[str] = []
+    renames: list[tuple[str, str]] = []
+    for asked in operations:
+        name = asked.get("do")
         do = _KNOWN.get(name) if isinstance(name, str) else None
         if do is None:
             near = did_you_mean(str(name), _KNOWN)
             raise ConfigError(f"operation {name!r}: expected one of {', '.join(_KNOWN)}{near}")
+        operation, before = asked, text.nodes
+        if name == "add":
+            wanted = _text(asked, "name")
+            names[wanted] = free_name(wanted, before)
+            operation = {**asked, "name": names[wanted], "wanted": wanted}
+        else:
+            operation = _with_names(asked, names)
         text = do(text, operation, registry)
-    return text
+        new = [node for node in text.nodes if node not in before]
+        if name == "rename" and new:
+            old = operation["node"]
+            renames.append((old, *new))
+            added = [new[0] if node == old else node for node in added]
+            names = {key: value for key, value in names.items() if value != old}
+        else:
+            added = [node for node in (*added, *new) if node in text.nodes]
+            names = {key: value for key, value in names.items() if value in text.nodes}
+    is_tidied = any(operation["do"] == "tidy" for operation in operations)
+    return Edited(text, tuple(added), tuple(renames), is_tidied)
+
+
+def _with_names(given: Operation, names: Mapping[str, str]) -> Operation:
+    """Returns an operation that names the added nodes by the names that they got."""
+
+    def name(value: Any) -> Any:
+        return names.get(value, value) if isinstance(value, str) else value
+
+    def name_in(key: str, value: Any) -> Any:
+        if key == "node":
+            return name(value)
+        if key == "nodes" and isinstance(value, list):
+            return list(map(name, value))
+        if key in ("source", "target") and isinstance(value, Mapping):
+            return {**value, "node": name(value.get("node"))}
+        if key == "places" and isinstance(value, Mapping):
+            return {name(node): place for node, place in value.items()}
+        return value
+
+    return {key: name_in(key, value) for key, value in given.items()} if names else given
 
 
 def _set(text: GraphText, given: Operation, registry: Registry) -> GraphText:
@@ -155,7 +117,9 @@ def _add(text: GraphText, given: Operation, _: Registry) -> GraphText:
     attributes = given.get("attributes", {})
     if not isinstance(attributes, Mapping):
         raise _wrong(given, "attributes", "texts by name")
-    return text.add_node(_text(given, "name"), {key: str(attributes[key]) for key in attributes})
+    values = {key: str(attributes[key]) for key in attributes}
+    name = _text(given, "name")
+    return text.add_node(name, keep_unit(values, given["wanted"], name))
 
 
 def _remove(text: GraphText, given: Operation, _: Registry) -> GraphText:
@@ -183,7 +147,7 @@ def _rename(text: GraphText, given: Operation, _: Registry) -> GraphText:
 
 def _move(text: GraphText, given: Operation, _: Registry) -> GraphText:
     places = given.get("places")
-    if not isinstance(places, Mapping) or not all(map(_is_place, places.values())):
+    if not isinstance(places, Mapping) or not all(map(is_place, places.values())):
         raise _wrong(given, "places", "[x, y] by node")
     return text.move_all({node: (float(x), float(y)) for node, (x, y) in places.items()})
 
@@ -228,7 +192,8 @@ def _end(given: Operation, key: str) -> PortRef:
     return PortRef(node, port)
 
 
-def _is_place(value: Any) -> bool:
+def is_place(value: Any) -> bool:
+    """Tells whether a value is ``[x, y]`` in the range of a picture."""
     return (
         isinstance(value, list)
         and len(value) == 2

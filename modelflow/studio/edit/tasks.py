@@ -6,14 +6,16 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from modelflow.config.edit.graph_text import diff
+from modelflow.config.edit.graph_text import GraphText, diff
+from modelflow.draw.shapes import Point
 from modelflow.errors import ConfigError
 from modelflow.starters.template import TEMPLATES, read_template, write_template
 from modelflow.studio.edit.catalog import catalog_of
+from modelflow.studio.edit.clipping import copy
 from modelflow.studio.edit.draft import Draft
 from modelflow.studio.edit.graph_file import GraphFile
-from modelflow.studio.edit.operations import apply_operations, copy
-from modelflow.studio.edit.trials import Trials
+from modelflow.studio.edit.operations import Edited, apply_operations, is_place
+from modelflow.studio.edit.trial.trials import Trials
 from modelflow.studio.edit.view import view_of
 
 Asked = Mapping[str, Any]
@@ -69,7 +71,7 @@ class Tasks:
         }
 
     def _view(self, text: str, asked: Asked) -> dict[str, Any]:
-        return view_of(self._draft(text, asked))
+        return view_of(self._draft(text, asked), _places(asked))
 
     def _start(self, starter: str) -> str:
         path = self._file.path
@@ -83,8 +85,10 @@ class Tasks:
     def _edit(self, asked: Asked) -> dict[str, Any]:
         operations = _list(asked, "operations", dict, "objects")
         draft = self._draft(_text(asked))
-        text = apply_operations(draft.graph_text, operations, draft.units)
-        return self._view(text.text, asked)
+        edited = apply_operations(draft.graph_text, operations, draft.units)
+        places = _follow(_places(asked), draft.graph_text, edited)
+        view = view_of(self._draft(edited.text.text, asked), places)
+        return {**view, "added": list(edited.added)}
 
     def _copy(self, asked: Asked) -> dict[str, Any]:
         nodes = _list(asked, "nodes", str, "names")
@@ -164,6 +168,28 @@ def _with_driver(draft: Draft) -> str:
             f'{draft.path}: [driver] names no folder of units; give dir = ["units"] there'
         )
     return draft.text.rstrip("\n") + "\n" + _DRIVER
+
+
+def _places(asked: Asked) -> dict[str, Point]:
+    places = asked.get("places", {})
+    if not isinstance(places, dict) or not all(map(is_place, places.values())):
+        raise BadTaskError("places: expected [x, y] by node")
+    return {node: (float(x), float(y)) for node, (x, y) in places.items()}
+
+
+def _follow(places: dict[str, Point], before: GraphText, edited: Edited) -> dict[str, Point]:
+    """Returns the places of the last picture by the nodes' new names.
+
+    A node that has lost its position in the file has none. After ``tidy`` no node has one.
+    """
+    if edited.is_tidied:
+        return {}
+    unpinned = [node for node, given in before.nodes.items() if "pos" in given]
+    for old, new in edited.renames:
+        unpinned = [new if node == old else node for node in unpinned]
+        if old in places:
+            places[new] = places.pop(old)
+    return {node: place for node, place in places.items() if node not in unpinned}
 
 
 def _list(asked: Asked, key: str, kind: type, words: str) -> list[Any]:

@@ -1,18 +1,19 @@
 """Computes the page's view of a draft as JSON values (``studio/src/edit/view.ts``: ``View``)."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from types import MappingProxyType
 from typing import Any
 
-from modelflow.draw.layout import layout_of
-from modelflow.draw.shapes import SIGNS, Box, Layout
+from modelflow.draw.shapes import SIGNS, Box, Layout, Point
 from modelflow.errors import ConfigError, Finding, Location, PlanError
 from modelflow.graph.advice import advice
 from modelflow.plan import make_plan
 from modelflow.studio.edit.catalog import port_document, show_value
 from modelflow.studio.edit.draft import Draft
-from modelflow.studio.edit.sketch import CardPort, NodeCard, Sketch
+from modelflow.studio.edit.picture.placing import place_nodes
+from modelflow.studio.edit.picture.sketch import CardPort, NodeCard, Sketch
 from modelflow.studio.moments import card_size
 from modelflow.unit.port import Port
 
@@ -24,8 +25,16 @@ _PLACE = re.compile(
 )
 
 
-def view_of(draft: Draft) -> dict[str, Any]:
-    """Returns text, picture, findings and plan of a draft."""
+_NOWHERE: Mapping[str, Point] = MappingProxyType({})
+
+
+def view_of(draft: Draft, places: Mapping[str, Point] = _NOWHERE) -> dict[str, Any]:
+    """Returns text, picture, findings and plan of a draft.
+
+    Args:
+        draft: The draft.
+        places: The middles of the boxes in the last picture; see `place_nodes`.
+    """
     checked = draft.check
     try:
         sketch: Sketch | None = draft.sketch
@@ -40,7 +49,7 @@ def view_of(draft: Draft) -> dict[str, Any]:
             findings = (_finding_of(error, draft),)
     return {
         "text": draft.text,
-        "picture": None if sketch is None else _picture(sketch),
+        "picture": None if sketch is None else _picture(sketch, places),
         "findings": [_finding(finding, str(draft.path)) for finding in findings],
         "notes": [] if graph is None else [*graph.notes, *map(str, advice(graph))],
         "plan": plan,
@@ -83,10 +92,10 @@ def _finding(finding: Finding, file: str) -> dict[str, Any]:
 # -- the picture ----------------------------------------------------------------------------------
 
 
-def _picture(sketch: Sketch) -> dict[str, Any]:
+def _picture(sketch: Sketch, places: Mapping[str, Point]) -> dict[str, Any]:
     outline = sketch.outline
     sizes = {node.name: card_size(node.name, node.kind) for node in outline.nodes}
-    layout = layout_of(outline, sizes)
+    layout = place_nodes(outline, sizes, places)
     nodes = zip(layout.boxes, sketch.cards.values(), outline.nodes, strict=True)
     return {
         "name": sketch.name,

@@ -56,6 +56,57 @@ def test_a_file_is_opened_edited_and_saved(editor, path):
     assert asked(editor, "stand")[1]["mark"] == found["mark"]
 
 
+def middles(view):
+    return {
+        box["name"]: [box["x"] + box["width"] / 2, box["y"] + box["height"] / 2]
+        for box in view["picture"]["boxes"]
+    }
+
+
+def edited(editor, view, *operations, places=None):
+    """Returns the view after operations, with the places of the last view."""
+    places = middles(view) if places is None else places
+    body = {"text": view["text"], "operations": operations, "places": places}
+    status, view = asked(editor, "edit", body)
+    assert status == 200
+    return view
+
+
+def test_nodes_stay_where_the_last_picture_had_them(editor):
+    places = {"input": [300, 400], "output": [800, 250]}
+    _, view = asked(editor, "look", {"text": DOT, "places": places})
+    assert middles(view) == places
+    assert not any(box["pinned"] for box in view["picture"]["boxes"])
+    add = {"do": "add", "name": "mean", "attributes": {}}
+    view = edited(editor, view, add, add)
+    assert view["added"] == ["mean", "mean_2"]
+    assert places.items() <= middles(view).items()
+
+
+def test_a_node_with_another_name_stays(editor):
+    places = {"input": [300, 400], "output": [800, 250]}
+    _, view = asked(editor, "look", {"text": DOT, "places": places})
+    rename = {"do": "rename", "node": "input", "name": "image"}
+    assert middles(edited(editor, view, rename))["image"] == [300, 400]
+
+
+def test_a_node_that_has_lost_its_position_moves(editor):
+    _, view = asked(editor, "look", {"text": DOT})
+    home = middles(view)
+    moved = edited(editor, view, {"do": "move", "places": {"output": [900, 100]}})
+    assert middles(moved)["output"] == [900, 100]
+    free = edited(editor, moved, {"do": "unset", "node": "output", "key": "pos"})
+    assert middles(free) == home
+    places = {"input": [300, 400], "output": [800, 250]}
+    assert middles(edited(editor, view, {"do": "tidy"}, places=places)) == home
+
+
+@pytest.mark.parametrize("places", [[], {"input": 1}, {"input": [1, "2"]}, {"input": [1, 1e9]}])
+def test_places_that_no_page_sends_are_refused(editor, places):
+    status, found = asked(editor, "look", {"text": DOT, "places": places})
+    assert (status, found["error"]) == (400, "places: expected [x, y] by node")
+
+
 def test_what_somebody_else_wrote_is_given_back(editor, path):
     _, opened = asked(editor, "open")
     path.write_text("theirs")
@@ -280,7 +331,7 @@ def test_the_editor_ends_while_a_unit_of_a_run_does_not_return(hanging, tmp_path
         '[driver]\ndir = ["units"]\n[graph]\ngraphconf = "digraph { i [type=input] '
         'o [type=output] i -> echo -> o }"\n'
     )
-    monkeypatch.setattr("modelflow.studio.edit.trials._LAST_SECONDS", 0.01)
+    monkeypatch.setattr("modelflow.studio.edit.trial.trials._LAST_SECONDS", 0.01)
     with Editor(path) as editor:
         assert Asking(editor, path).answer()[0] == 200
         assert began.wait(LIMIT)

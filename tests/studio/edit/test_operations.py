@@ -5,7 +5,8 @@ import pytest
 from modelflow.config.edit.graph_text import GraphText
 from modelflow.errors import ConfigError
 from modelflow.registry.registry import Registry
-from modelflow.studio.edit.operations import MOST_OPERATIONS, apply_operations, copy, paste
+from modelflow.studio.edit.clipping import copy, paste
+from modelflow.studio.edit.operations import MOST_OPERATIONS, apply_operations
 
 REGISTRY = Registry()
 DOT = """digraph g {
@@ -26,7 +27,7 @@ image_height = 8
 
 
 def done(*operations, text=DOT, form="dot"):
-    return apply_operations(GraphText.read(text, form), operations, REGISTRY).text
+    return apply_operations(GraphText.read(text, form), operations, REGISTRY).text.text
 
 
 def end(node, port=None):
@@ -131,7 +132,6 @@ def test_statements_of_dot_can_be_pasted_as_they_are():
             {"do": "set", "node": "small", "key": 1, "value": "b"},
             "set: key: got 1; expected a text",
         ),
-        ({"do": "add", "name": "small", "attributes": {}}, "'small' already"),
         ({"do": "add", "name": "a", "attributes": []}, "expected texts by name"),
         ({"do": "remove", "nodes": "small"}, "expected a list of names"),
         ({"do": "move", "places": {"small": [1]}}, "expected \\[x, y\\] by node"),
@@ -196,3 +196,59 @@ def test_statements_of_a_node_whose_name_begins_as_a_graph_are_pasted():
     pasted = paste(text, "digraphx[flowunit=mean]", Registry())
     assert "digraphx" in pasted.nodes
     assert "b" in paste(text, "strict digraph { b[flowunit=mean] }", Registry()).nodes
+
+
+def added(*operations, text=DOT):
+    edited = apply_operations(GraphText.read(text, "dot"), operations, REGISTRY)
+    return edited.added, edited.text
+
+
+def test_a_node_whose_name_is_in_use_gets_a_free_name_that_later_operations_mean():
+    names, text = added(
+        {"do": "add", "name": "small", "attributes": {"flowunit": "resize"}},
+        {"do": "set", "node": "small", "key": "image_width", "value": "9"},
+        {"do": "move", "places": {"small": [1, 2]}},
+        {"do": "connect", "source": end("input"), "target": end("small", "in_image")},
+    )
+    assert names == ("small_2",)
+    assert text.nodes["small_2"] == {"flowunit": "resize", "image_width": "9", "pos": "1,-2!"}
+    assert text.nodes["small"]["image_width"] == "8"
+    assert f"{text.edges[-1][0]} -> {text.edges[-1][1]}" == "input -> small_2:in_image"
+
+
+def test_a_node_under_a_free_name_runs_the_unit_of_its_wanted_name():
+    names, text = added(
+        {"do": "add", "name": "mean", "attributes": {}},
+        {"do": "add", "name": "mean", "attributes": {}},
+        {"do": "set", "node": "mean", "key": "threads", "value": "2"},
+    )
+    assert names == ("mean", "mean_2")
+    assert (text.nodes["mean"], text.nodes["mean_2"]) == ({}, {"flowunit": "mean", "threads": "2"})
+
+
+def test_an_output_under_a_free_name_has_no_unit():
+    names, text = added({"do": "add", "name": "output", "attributes": {"type": "output"}})
+    assert names == ("output_2",)
+    assert text.nodes["output_2"] == {"type": "output"}
+
+
+def test_added_nodes_are_listed_by_their_last_names():
+    names, text = added(
+        {"do": "add", "name": "small", "attributes": {}},
+        {"do": "rename", "node": "small", "name": "tiny"},
+        {"do": "set", "node": "small", "key": "threads", "value": "2"},
+        {"do": "paste", "text": "mean"},
+        {"do": "add", "name": "gone", "attributes": {}},
+        {"do": "remove", "nodes": ["gone"]},
+    )
+    assert names == ("tiny", "mean")
+    assert text.nodes["small"]["threads"] == "2"
+
+
+def test_a_removed_node_no_longer_has_the_wanted_name():
+    names, text = added(
+        {"do": "add", "name": "small", "attributes": {}},
+        {"do": "remove", "nodes": ["small"]},
+        {"do": "remove", "nodes": ["small"]},
+    )
+    assert (names, set(text.nodes)) == ((), {"input", "output"})

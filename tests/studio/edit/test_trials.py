@@ -115,7 +115,7 @@ def test_samples_go_through_the_graph_and_each_edge_shows_what_passed(editor):
     told = followed(editor)
     assert told[-1] == ("end", {})
     last = [value for name, value in told if name == "trial"][-1]
-    assert last["state"] == "done"
+    assert (last["state"], last["results"], last["failed"]) == ("done", 3, 0)
     assert 0 < last["seconds"] < LIMIT
     frames = [value for name, value in told if name == "frame"]
     assert {node["node"]: node["rows"] for node in frames[-1]["nodes"]} == {"step": 3}
@@ -148,6 +148,8 @@ def test_an_error_is_shown_where_it_passed_and_counted_at_its_node(editor):
     assert good["value"] == 4
     assert bad["kind"] == "error"
     assert "object of type 'int' has no len()" in bad["text"]
+    last = [value for name, value in told if name == "trial"][-1]
+    assert (last["results"], last["failed"]) == (1, 1)
     frame = [value for name, value in told if name == "frame"][-1]
     assert frame["troubles"][0]["kinds"] == {"TypeError": 1}
 
@@ -312,7 +314,8 @@ def test_who_comes_late_is_told_how_a_run_ended(editor):
 def test_nothing_is_told_of_a_run_that_never_was(editor):
     assert fetched(editor, "/events")[0] == 404
     assert asked(editor, "stop")[1]["state"] == "none"
-    assert asked(editor, "open")[1]["trial"]["state"] == "none"
+    trial = asked(editor, "open")[1]["trial"]
+    assert (trial["state"], trial["results"], trial["failed"]) == ("none", 0, 0)
 
 
 @pytest.mark.parametrize("task", ["run", "stop", "passed", "begin", "unit"])
@@ -380,7 +383,7 @@ class Unshowable:
 
 
 def test_values_of_all_kinds_are_shown():
-    from modelflow.studio.edit.passed import KEPT, EdgeSamples
+    from modelflow.studio.edit.trial.passed import KEPT, EdgeSamples
 
     kept = EdgeSamples()
     values = [

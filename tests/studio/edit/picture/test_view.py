@@ -8,7 +8,7 @@ import pytest
 from modelflow.studio.edit.draft import Draft
 from modelflow.studio.edit.view import view_of
 
-GRAPHS = sorted((Path(__file__).resolve().parents[3] / "graphs").glob("*.toml"))
+GRAPHS = sorted((Path(__file__).resolve().parents[4] / "graphs").glob("*.toml"))
 
 
 def viewed(text, name="graph.dot"):

@@ -2,7 +2,7 @@
 
 from modelflow.config.edit.graph_text import GraphText
 from modelflow.registry.registry import Registry
-from modelflow.studio.edit.sketch import sketch_of
+from modelflow.studio.edit.picture.sketch import sketch_of
 
 REGISTRY = Registry()
 

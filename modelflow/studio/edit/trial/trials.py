@@ -1,14 +1,12 @@
 """Runs a graph on samples from the editor, and reports buffers and values to the page."""
 
-import base64
-import binascii
-import json
 import logging
 import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Literal
 
 from modelflow.buffer import Buffer
@@ -18,7 +16,6 @@ from modelflow.errors import (
     GraphError,
     ModelflowError,
     describe_error,
-    did_you_mean,
 )
 from modelflow.flow import Flow
 from modelflow.graph.graph import Graph
@@ -28,72 +25,10 @@ from modelflow.job.run import Run
 from modelflow.profile.snapshot import Snapshot
 from modelflow.registry.forget import forget_modules
 from modelflow.studio.edit.draft import Draft
-from modelflow.studio.edit.passed import EdgeSamples, ImagePreview
+from modelflow.studio.edit.trial.passed import EdgeSamples, ImagePreview
+from modelflow.studio.edit.trial.samples import Row, rows_of
 from modelflow.studio.moments import event
 from modelflow.studio.snapshot_feed import SnapshotFeed, Viewer
-
-MOST_SAMPLES = 1000
-"""The most samples of an input."""
-
-Row = Mapping[str, Buffer]
-
-
-def rows_of(given: Mapping[str, Any], inputs: Sequence[str]) -> list[Row]:
-    """Returns the rows to send, each with a buffer for every input.
-
-    Args:
-        given: For each input a list of samples: ``{"text": ...}``, ``{"json": TEXT}``, or the bytes
-            of a file as ``{"base64": ..., "name": FILE}``.
-        inputs: The inputs of the graph.
-
-    Raises:
-        ConfigError: An input has no sample, a sample is malformed, or the inputs differ in number
-            of samples.
-    """
-    for name in given:
-        if name not in inputs:
-            near = did_you_mean(name, inputs)
-            raise ConfigError(
-                f"the graph has no input {name!r}{near} (inputs: {', '.join(inputs)})"
-            )
-    columns = {name: _column(name, given.get(name)) for name in inputs}
-    counts = {name: len(column) for name, column in columns.items()}
-    if len(set(counts.values())) > 1:
-        found = ", ".join(f"{name}: {count}" for name, count in counts.items())
-        raise ConfigError(f"the inputs have different numbers of samples ({found})")
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-
-
-def _column(name: str, given: Any) -> list[Buffer]:
-    if not isinstance(given, list) or not given:
-        raise ConfigError(f"input {name!r} has no sample: choose a file, or type a text")
-    if len(given) > MOST_SAMPLES:
-        raise ConfigError(
-            f"input {name!r}: got {len(given)} samples; expected at most {MOST_SAMPLES}"
-        )
-    return [_buffer(name, sample) for sample in given]
-
-
-def _buffer(name: str, sample: Any) -> Buffer:
-    match sample:
-        case {"base64": str(text), "name": str(file)}:
-            try:
-                return Buffer(base64.b64decode(text, validate=True), {"path": file})
-            except binascii.Error as error:
-                raise ConfigError(
-                    f"input {name!r}: {file} did not arrive whole: {error}"
-                ) from error
-        case {"text": str(text)}:
-            return Buffer(text)
-        case {"json": str(text)}:
-            try:
-                return Buffer(json.loads(text))
-            except (ValueError, RecursionError) as error:
-                raise ConfigError(f"input {name!r}: {text[:60]!r} is no JSON: {error}") from error
-    raise ConfigError(
-        f"input {name!r}: got {str(sample)[:60]}; expected text, json, or base64 and name"
-    )
-
 
 _log = logging.getLogger(__name__)
 
@@ -132,6 +67,7 @@ class Trial:
         self._state: State = "opening"
         self._problem = ""
         self._began = self._ended = 0.0
+        self._results = self._failed = 0
         self._job: Run | None = None
         # A daemon, because a unit that never returns from its import must not keep the program
         # running.
@@ -153,7 +89,8 @@ class Trial:
         """Returns the state of the run.
 
         It contains the ``state``, the ``problem`` that ended the run, the ``seconds`` of use of the
-        flow, and whether the rows are ``repeated``.
+        flow, and whether the rows are ``repeated``. ``results`` and ``failed`` are the numbers of
+        buffers at the graph's outputs, good ones and errors.
         """
         now = self._ended or time.monotonic()
         seconds = now - self._began if self._began else 0.0
@@ -162,6 +99,8 @@ class Trial:
             "problem": self._problem,
             "seconds": seconds,
             "repeated": self._is_repeated,
+            "results": self._results,
+            "failed": self._failed,
         }
 
     def stop(self) -> None:
@@ -214,7 +153,7 @@ class Trial:
             Samples(port, [row[port] for row in self._rows], is_repeated=self._is_repeated)
             for port in (self._rows[0] if self._rows else ())
         ]
-        run = Run(self._flow, feeds, _drop)
+        run = Run(self._flow, feeds, self._count)
         with self._lock:
             self._job = run
             is_wanted = self._state == "running"
@@ -222,11 +161,17 @@ class Trial:
             run.cancel()
         run.run_threaded()
 
+    def _count(self, _output: str, buffer: Buffer) -> None:
+        """Counts a result and drops the buffer, which `passed` has already stored."""
+        if buffer.error is None:
+            self._results += 1
+        else:
+            self._failed += 1
 
-def _drop(output: str, buffer: Buffer) -> None:
-    """Drops a result, because the probe of the edge has already stored the buffer."""
 
-
+_NO_RUN: Mapping[str, Any] = MappingProxyType(
+    {"state": "none", "problem": "", "seconds": 0.0, "repeated": False, "results": 0, "failed": 0}
+)
 # A stopped flow itself waits 10 s for its units.
 _LAST_SECONDS = 15.0
 
@@ -304,7 +249,7 @@ class Trials:
     def document(self) -> dict[str, Any]:
         """Returns the state of the last run; the ``state`` is ``none`` before the first run."""
         if self._last is None:
-            return {"state": "none", "problem": "", "seconds": 0.0, "repeated": False}
+            return dict(_NO_RUN)
         return self._last.document()
 
     def describe_passed(self, node: str, output: str) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""The nodes and edges of a draft, and their places in the picture. Pure."""

@@ -1,0 +1,1 @@
+"""Runs of an edited graph on samples, and the buffers of all outputs."""
