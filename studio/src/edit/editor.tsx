@@ -247,10 +247,12 @@ export function Editor() {
           }}
         />
         <Splitter name="right" size={sizes.right} onSize={setPane} />
-        <Side desk={desk} state={state} view={view} run={run} inputs={inputs} focus={inspecting} onRemove={act.remove} />
+        <div class="right">
+          <Side desk={desk} state={state} view={view} run={run} inputs={inputs} focus={inspecting} onRemove={act.remove} />
+          <Findings findings={view.findings} troubles={run.live.frame?.troubles ?? []} problem={run.trial.problem} onSeek={seek} />
+        </div>
         <Splitter name="below" size={sizes.below} onSize={setPane} />
         <Source text={state.text} file={fileName(state.file)} findings={view.findings} spot={spot} newest={() => work.state.text} onType={(text) => work.type(text)} />
-        <Findings findings={view.findings} troubles={run.live.frame?.troubles ?? []} problem={run.trial.problem} onSeek={seek} />
       </main>
       <Dialogs
         desk={desk}

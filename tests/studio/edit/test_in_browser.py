@@ -329,7 +329,8 @@ def test_a_wire_that_is_dropped_on_nothing_asks_for_a_unit(edited):
     mouse.down()
     mouse.move(stage["x"] + 400, stage["y"] + stage["height"] - 30)
     mouse.up()
-    expect(edited.page.locator(".wish")).to_contain_text("small:out_image")
+    dialog = edited.page.get_by_role("dialog", name="Add a unit behind small:out_image")
+    expect(dialog.locator("[data-unit=file_source]")).to_have_count(0)  # has no input
     edited.page.keyboard.type("mean")
     edited.page.keyboard.press("Enter")
     expect(edited.wire("small", "mean")).to_have_count(1)

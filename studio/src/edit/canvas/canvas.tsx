@@ -136,6 +136,7 @@ export function Canvas(props: Props) {
     <svg
       ref={svg}
       class={drag ? `canvas ${drag.is}` : "canvas"}
+      style={{ backgroundSize: `${24 * viewport.k}px ${24 * viewport.k}px`, backgroundPosition: `${viewport.x}px ${viewport.y}px` }}
       role="group"
       aria-label={`Graph ${picture.name}`}
       onPointerDown={begin}
