@@ -39,7 +39,7 @@ def _is_visible(edited, name):
 
 
 def _focused(edited):
-    return edited.page.evaluate("document.activeElement.dataset.body ?? document.activeElement.tagName")
+    return edited.page.evaluate("document.activeElement.dataset.body")
 
 
 def _selected(edited):
@@ -265,7 +265,7 @@ def test_find_goes_through_nodes_and_lines(edited):
     assert _selected(edited) == ["small"]
     edited.page.keyboard.press("Enter")
     expect(matches).to_have_text("2 of 3: 1 in nodes, 2 in the text")
-    chosen = edited.source.evaluate("area => area.value.slice(area.selectionStart, area.selectionEnd)")
+    chosen = edited.source.evaluate("e => e.value.slice(e.selectionStart, e.selectionEnd)")
     assert chosen == "small"
     edited.page.keyboard.press("Escape")
     expect(edited.node("small")).to_be_focused()

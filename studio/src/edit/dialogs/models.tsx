@@ -10,6 +10,7 @@ export interface Places {
   models: { path: string; bytes: number }[];
   folders: { path: string; units: string[] }[];
   labels: string[];
+  complete: boolean; // whether all files were seen
 }
 
 interface Port {
@@ -19,7 +20,7 @@ interface Port {
 }
 
 export type Use = "plain" | "classify" | "detect" | "classify_objects";
-export type Settings = Record<string, string | number | null>;
+export type Settings = { [name: string]: unknown };
 
 interface Model {
   path: string;
@@ -27,7 +28,8 @@ interface Model {
   inputs: Port[];
   outputs: Port[];
   uses: Use[];
-  guess: { use: Use; why: string[]; settings: Settings };
+  ranges: string[];
+  guess: Settings & { use: Use; why: string[] };
 }
 
 const USES: Record<Use, [string, string]> = {
@@ -103,6 +105,7 @@ function FileList(props: { places: Places; onChoose: (path: string) => void; onU
   const { models } = props.places;
   return (
     <>
+      {!props.places.complete && <p class="quiet">The folder has too many files to see all of them.</p>}
       {models.length ? <p>Models below the folder of the graph:</p> : <p>There is no model below the folder of the graph. Choose a file of your computer; it is copied beside the graph.</p>}
       <ul class="choices">
         {models.map((one, place) => (
@@ -128,9 +131,10 @@ function FileList(props: { places: Places; onChoose: (path: string) => void; onU
 
 function ModelForm(props: { model: Model; labels: string[]; onBack: () => void; onAdd: (use: Use, settings: Settings) => void }) {
   const { model, labels } = props;
-  const [use, setUse] = useState<Use>(model.guess.use);
-  const [settings, setSettings] = useState<Settings>(model.guess.settings);
-  const set = (name: string, value: string | number | null) => setSettings((before) => ({ ...before, [name]: value }));
+  const { use: guessed, why, ...first } = model.guess;
+  const [use, setUse] = useState<Use>(model.uses.includes("classify_objects") && guessed === "classify" ? "classify_objects" : guessed);
+  const [settings, setSettings] = useState<Settings>({ ...first, colours: first.colours ?? "rgb", range: first.range ?? "unit", layout: first.layout ?? "chw", head: first.head ?? "v8" });
+  const set: FieldProps["onSet"] = (name, value) => setSettings((before) => ({ ...before, [name]: value }));
   const hasPicture = use !== "plain";
   return (
     <form
@@ -157,19 +161,19 @@ function ModelForm(props: { model: Model; labels: string[]; onBack: () => void; 
           <legend>Pictures as the model expects them</legend>
           <Number name="width" value={settings.width} onSet={set} />
           <Number name="height" value={settings.height} onSet={set} />
-          <Select name="channels" value={settings.channels} choices={{ rgb: "RGB", bgr: "BGR", gray: "gray" }} onSet={set} />
-          <Select name="layout" value={settings.layout} choices={{ chw: "channels first", hwc: "channels last" }} onSet={set} />
-          <Select name="range" value={settings.range} choices={RANGES} onSet={set} />
+          <Select name="colours" value={settings.colours} choices={{ rgb: "RGB", bgr: "BGR", gray: "gray" }} onSet={set} />
+          <Select name="layout" value={settings.layout} choices={{ chw: "channels first (chw)", hwc: "channels last (hwc)" }} onSet={set} />
+          <Select name="range" value={settings.range} choices={Object.fromEntries(model.ranges.map((one) => [one, RANGES[one] ?? one]))} onSet={set} />
           {use === "detect" && <Select name="head" value={settings.head} choices={HEADS} onSet={set} />}
           {use === "detect" && <Number name="classes" value={settings.classes} onSet={set} />}
           {labels.length > 0 && <Select name="labels" value={settings.labels} choices={{ "": "no names", ...Object.fromEntries(labels.map((path) => [path, path])) }} onSet={set} />}
         </fieldset>
       )}
-      {model.guess.why.map((why) => (
-        <p key={why} class="quiet">
-          {why}
-        </p>
-      ))}
+      <ul class="hints quiet">
+        {why.map((reason) => (
+          <li key={reason}>{reason}</li>
+        ))}
+      </ul>
       <p class="buttons">
         <button type="submit" class="primary">
           Add to the graph
@@ -182,8 +186,8 @@ function ModelForm(props: { model: Model; labels: string[]; onBack: () => void; 
   );
 }
 
-const RANGES = { "0-1": "0 to 1", "0-255": "0 to 255" };
-const HEADS = { v8: "YOLO v8, v9, v11, v12" };
+const RANGES: Record<string, string> = { unit: "0 to 1", raw: "0 to 255", imagenet_torch: "ImageNet (PyTorch)", imagenet_tf: "-1 to 1 (TensorFlow)", imagenet_caffe: "ImageNet (Caffe)", clip: "CLIP" };
+const HEADS = { v8: "YOLO v8 to v26", v5: "YOLO v3 to v7", x: "YOLOX", rtdetr: "RT-DETR", ssd: "SSD" };
 
 function Ports(props: { name: string; ports: Port[] }) {
   return (
@@ -200,7 +204,7 @@ function Ports(props: { name: string; ports: Port[] }) {
 
 interface FieldProps {
   name: string;
-  value: string | number | null | undefined;
+  value: unknown;
   onSet: (name: string, value: string | number | null) => void;
 }
 
@@ -208,7 +212,7 @@ function Number(props: FieldProps) {
   return (
     <label>
       {props.name}
-      <input type="number" min={1} max={8192} required value={props.value ?? ""} onInput={(event) => props.onSet(props.name, event.currentTarget.value === "" ? null : event.currentTarget.valueAsNumber)} />
+      <input type="number" min={1} max={8192} required value={(props.value as number | null) ?? ""} onInput={(event) => props.onSet(props.name, event.currentTarget.value === "" ? null : event.currentTarget.valueAsNumber)} />
     </label>
   );
 }
@@ -217,7 +221,7 @@ function Select(props: FieldProps & { choices: Record<string, string> }) {
   return (
     <label>
       {props.name}
-      <select value={props.value ?? ""} onChange={(event) => props.onSet(props.name, event.currentTarget.value)}>
+      <select value={(props.value as string | null) ?? ""} onChange={(event) => props.onSet(props.name, event.currentTarget.value || null)}>
         {Object.entries(props.choices).map(([value, text]) => (
           <option key={value} value={value}>
             {text}
