@@ -1,13 +1,14 @@
 // Dialogs: a choice, the changes of a text, and the list of keys.
 
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import type { Point } from "../canvas/viewport";
 
 /** A dialog, in the middle or at a point of the window. The focus returns to where it was. */
 export function Dialog(props: { title: string; at?: Point; class?: string; onClose: () => void; children: ComponentChildren }) {
   const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
+  // A layout effect: the next key already belongs to the dialog.
+  useLayoutEffect(() => {
     const before = document.activeElement as HTMLElement | null;
     const shown = dialog.current!;
     shown.showModal();
@@ -111,8 +112,8 @@ const MOUSE: [string, string][] = [
 
 export function Keys(props: { onClose: () => void }) {
   return (
-    <Dialog title="Keys and mouse" onClose={props.onClose}>
-      <dl class="keys">
+    <Dialog title="Keys and mouse" class="keys" onClose={props.onClose}>
+      <dl tabindex={0}>
         {[...KEYS, ...MOUSE].map(([key, what]) => (
           <div key={key}>
             <dt>
@@ -122,7 +123,7 @@ export function Keys(props: { onClose: () => void }) {
           </div>
         ))}
       </dl>
-      <button type="button" autofocus onClick={props.onClose}>
+      <button type="button" onClick={props.onClose}>
         Close
       </button>
     </Dialog>

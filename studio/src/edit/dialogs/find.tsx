@@ -1,6 +1,6 @@
 // Finds a text in the nodes and in the file. Enter goes from match to match.
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Spot } from "../panels/source";
 import type { Picture } from "../view";
 
@@ -17,7 +17,7 @@ export function FindBar(props: Props) {
   const [search, setSearch] = useState("");
   const [place, setPlace] = useState(-1);
   const field = useRef<HTMLInputElement>(null);
-  useEffect(() => field.current?.focus(), []);
+  useLayoutEffect(() => field.current?.focus(), []); // before the next key
   const matches = findMatches(search, props.picture, props.text);
   const nodes = matches.filter((match) => "node" in match).length;
   const step = (by: number) => {

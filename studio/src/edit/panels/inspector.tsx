@@ -52,6 +52,7 @@ export function Inspector(props: Props) {
           {finding.message}
         </p>
       ))}
+      {!isUnit && props.values}
       <Field name="name" value={box.name} help="The name must be unique in the graph." onSet={(name) => name && props.onEdit({ do: "rename", node: box.name, name })} />
       {isUnit && (
         <Field
@@ -82,7 +83,6 @@ export function Inspector(props: Props) {
       {others.map((key) => (
         <Field key={key} name={key} value={box.attributes[key]!} help="" onSet={(value) => set(key, value)} />
       ))}
-      {!isUnit && props.values}
       <Field name="comment" value={box.attributes.comment ?? ""} placeholder="none" help="A note above the node. It has no effect on the graph." onSet={(value) => set("comment", value)} />
       <Edges {...props} unit={unit} />
       <p>

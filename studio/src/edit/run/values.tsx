@@ -206,7 +206,15 @@ function Tree(props: { value: unknown; name?: string }) {
     return (
       <div class="leaf">
         {head}
-        <code>{JSON.stringify(value)}</code>
+        <code>{typeof value === "number" ? short(value) : JSON.stringify(value)}</code>
+      </div>
+    );
+  }
+  if (Array.isArray(value) && value.length > 0 && value.length <= SMALL && value.every((one) => typeof one === "number")) {
+    return (
+      <div class="leaf">
+        {head}
+        <code>[{value.map(short).join(", ")}]</code>
       </div>
     );
   }
