@@ -130,6 +130,11 @@ def find_engine(name: str, find_class: Callable[[], object] | None = None) -> En
         raise EngineError(f"{error}, or module:Class for a PythonModel") from None
 
 
+def find_reader(path: Path) -> str | None:
+    """Returns the name of the engine that reads the model at ``path`` by its form, or None."""
+    return next((name for name in engine_names() if find_engine(name).is_reader_of(path)), None)
+
+
 def engine_for(path: Path) -> str:
     """Returns the name of the engine that reads the model at ``path``.
 
@@ -138,9 +143,9 @@ def engine_for(path: Path) -> str:
     """
     if not path.exists():
         raise model_error(path, "there is no such file or folder")
-    for name in engine_names():
-        if find_engine(name).is_reader_of(path):
-            return name
+    reader = find_reader(path)
+    if reader is not None:
+        return reader
     kind, template = find_kind(path) or (_looks_like(path), "python")
     raise model_error(
         path,

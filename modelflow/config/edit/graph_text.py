@@ -3,12 +3,13 @@
 import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 from typing import Any, NoReturn, Self
 
 from modelflow.config.document import Document, mistake, read_toml
 from modelflow.config.edit.dot import DotEdits, refuse
 from modelflow.config.edit.meaning import Edge, Meaning
-from modelflow.config.edit.toml import TomlEdits
+from modelflow.config.edit.toml import TomlEdits, toml_value
 from modelflow.config.flow_config import (
     FlowConfig,
     NodeConfig,
@@ -297,6 +298,31 @@ class GraphText:
             self._fail(f"there is no edge {edge!r}{did_you_mean(edge, edges)}")
         expected = self._meaning.without_edge(ends)
         return self._with_graph(edge, self._edits.disconnect(*ends), expected.is_same)
+
+    def add_folder(self, folder: str) -> Self:
+        """Adds a folder of units to ``[driver] dir``, and the section if the file has none.
+
+        Raises:
+            ConfigError: The file is DOT, which names no folders, or is written in another way.
+        """
+        if self.form != "toml":
+            self._fail(
+                "a DOT file names no folders of units; write the graph as TOML first: modelflow "
+                f"convert {self.file} -o {PurePath(self.file).with_suffix('.toml')}"
+            )
+        driver = self._toml.value(("driver",))
+        dirs = driver.get("dir", []) if isinstance(driver, Mapping) else []
+        folders = [dirs] if isinstance(dirs, str) else list(dirs)
+        if folder in folders:
+            return self
+        folders.append(folder)
+        expected = self._meaning.with_key("driver", "dir", folders)
+        if driver is None:
+            text = self.text.replace("\r\n", "\n") if self._is_crlf else self.text
+            text = f"{text.rstrip()}\n\n[driver]\ndir = {toml_value(folders)}\n".lstrip("\n")
+        else:
+            text = self._toml.change({("driver", "dir"): folders})
+        return self._with("driver.dir", text, expected.is_same)
 
     # -- texts ----------------------------------------------------------------------------------
 

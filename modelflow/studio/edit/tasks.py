@@ -1,7 +1,7 @@
 """The tasks of the editor's pages: each takes a request and returns JSON values."""
 
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -14,14 +14,19 @@ from modelflow.studio.edit.catalog import catalog_of
 from modelflow.studio.edit.clipping import copy
 from modelflow.studio.edit.draft import Draft
 from modelflow.studio.edit.graph_file import GraphFile
+from modelflow.studio.edit.models.bring import (
+    add_folder,
+    bring_model,
+    describe_model,
+    home_of_units,
+)
+from modelflow.studio.edit.models.places import find_places
 from modelflow.studio.edit.operations import Edited, apply_operations, is_place
 from modelflow.studio.edit.trial.trials import Trials
 from modelflow.studio.edit.view import view_of
 
 Asked = Mapping[str, Any]
 """The request of a page."""
-
-_DRIVER = '\n[driver]\ndir = ["units"]\n'
 
 
 class BadTaskError(Exception):
@@ -43,6 +48,10 @@ class Tasks:
             "copy": self._copy,
             "units": self._units,
             "unit": self._unit,
+            "places": self._places,
+            "model": lambda asked: describe_model(self._draft(_text(asked)), _text(asked, "path")),
+            "bring": self._bring,
+            "folder": lambda asked: add_folder(self._draft(_text(asked)), _text(asked, "path")),
             "save": self._save,
             "diff": self._diff,
             "stand": lambda _: file.read()._asdict(),
@@ -117,18 +126,32 @@ class Tasks:
         """Writes a new unit into the first folder of units, and adds a folder if none is named."""
         text = _text(asked)
         draft = self._draft(text)
-        folders = draft.folders
-        if not folders:
-            text = _with_driver(draft)
-            folders = ["units"]
+        if not draft.folders:
+            text = draft.graph_text.add_folder("units").text
+        kind, name = _text(asked, "kind"), _text(asked, "name")
+        files = write_template("unit", kind, name, home_of_units(draft))
+        return {"text": text, "files": self._names(files)}
+
+    # -- models ---------------------------------------------------------------------------------
+
+    def _places(self, asked: Asked) -> dict[str, Any]:
+        draft = self._draft(_text(asked))
+        return find_places(draft.path.parent).document(draft.folders)
+
+    def _bring(self, asked: Asked) -> dict[str, Any]:
+        settings, at = asked.get("settings", {}), asked.get("at")
+        if not isinstance(settings, dict):
+            raise BadTaskError(f"settings: got {settings!r:.100}; expected an object")
+        if at is not None and not is_place(at):
+            raise BadTaskError(f"at: got {at!r:.100}; expected [x, y]")
+        place = None if at is None else (float(at[0]), float(at[1]))
+        draft = self._draft(_text(asked))
+        brought = bring_model(draft, _text(asked, "path"), _text(asked, "use"), settings, place)
+        return {**brought._asdict(), "files": self._names(brought.files)}
+
+    def _names(self, files: Sequence[Path]) -> list[str]:
         home = self._file.path.parent.resolve()
-        folder = (home / folders[0]).resolve()
-        if not folder.is_relative_to(home):
-            raise ConfigError(
-                f"[driver] dir: {folders[0]} is not below {home}; nothing is written there"
-            )
-        files = write_template("unit", _text(asked, "kind"), _text(asked, "name"), folder)
-        return {"text": text, "files": [str(path.relative_to(home)) for path in files]}
+        return [path.resolve().relative_to(home).as_posix() for path in files]
 
     # -- runs -----------------------------------------------------------------------------------
 
@@ -150,24 +173,6 @@ class Tasks:
 def _graph_text(template: str, name: str) -> str:
     (text,) = read_template("graph", template, name).values()
     return text
-
-
-def _with_driver(draft: Draft) -> str:
-    """Adds a section that names a folder of units to the text.
-
-    Raises:
-        ConfigError: The file cannot have such a section, or has one without a folder.
-    """
-    if draft.form != "toml":
-        raise ConfigError(
-            f"{draft.path}: a DOT file names no folders of units; write the graph as TOML first: "
-            f"modelflow convert {draft.path} -o {Path(draft.path).with_suffix('.toml')}"
-        )
-    if draft.driver:
-        raise ConfigError(
-            f'{draft.path}: [driver] names no folder of units; give dir = ["units"] there'
-        )
-    return draft.text.rstrip("\n") + "\n" + _DRIVER
 
 
 def _places(asked: Asked) -> dict[str, Point]:

@@ -350,12 +350,21 @@ def test_a_graph_without_a_folder_of_units_gets_one(tmp_path):
         assert asked(editor, "look", {"text": found["text"]})[1]["findings"] == []
 
 
+def test_a_section_without_folders_of_units_gets_one(tmp_path):
+    text = GRAPH.replace('dir = ["units"]', "skip-default = false  # all units")
+    with Editor(tmp_path / "graph.toml") as editor:
+        body = {"text": text, "name": "twice", "kind": "normal"}
+        status, found = asked(editor, "unit", body)
+    assert status == 200
+    section = "skip-default = false  # all units\n"
+    assert found["text"] == text.replace(section, section + 'dir = ["units"]\n')
+
+
 @pytest.mark.parametrize(
     ("form", "graph", "message"),
     [
         ("dot", "digraph { a[type=input] b[type=output] a -> b }", "a DOT file names no folders"),
         ("toml", GRAPH.replace('["units"]', '["../elsewhere"]'), "is not below"),
-        ("toml", GRAPH.replace('dir = ["units"]', "skip-default = false"), "names no folder"),
     ],
 )
 def test_a_new_unit_is_written_nowhere_else(tmp_path, form, graph, message):

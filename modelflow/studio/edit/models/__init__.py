@@ -1,0 +1,1 @@
+"""Brings model files and folders of units into an edited graph."""

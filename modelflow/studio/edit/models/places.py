@@ -1,0 +1,187 @@
+"""The model files, the folders of units and the label files beside a graph file."""
+
+import itertools
+import os
+import tomllib
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from modelflow.engine.lookup import find_reader, newest_path
+from modelflow.errors import ConfigError, EngineError
+from modelflow.graph.files import is_passed
+from modelflow.image import read_labels
+
+MOST_DEPTH = 4
+"""The most folders from the folder of the graph down to a listed file."""
+MOST_ENTRIES = 2000
+"""The most files and folders that are looked at."""
+MOST_RESULTS = 200
+"""The most models, folders of units and label files in an answer, each."""
+
+_MOST_BYTES = 1 << 20
+_MOST_LABEL = 100
+
+
+@dataclass
+class Places:
+    """The files below a folder that a graph can use.
+
+    Attributes:
+        home: The folder, without links.
+        models: The model files and folders.
+        units: The unit files, with the name of the unit.
+        labels: The label files, with their number of labels.
+        is_complete: Whether all files have been looked at.
+    """
+
+    home: Path
+    models: list[Path] = field(default_factory=list)
+    units: dict[Path, str] = field(default_factory=dict)
+    labels: dict[Path, int] = field(default_factory=dict)
+    is_complete: bool = True
+
+    def document(self, folders: Iterable[str]) -> dict[str, Any]:
+        """Returns the places as JSON values, with paths relative to the folder.
+
+        Args:
+            folders: The folders that ``[driver] dir`` names, whose units are left out.
+        """
+        named = {(self.home / folder).resolve() for folder in folders}
+        return {
+            "models": [
+                {"path": self.name(path), "bytes": size_of(path)}
+                for path in sorted(self.models)[:MOST_RESULTS]
+            ],
+            "folders": [
+                {"path": self.name(folder), "units": units}
+                for folder, units in self._folders()
+                if not named & {folder, *folder.parents}
+            ][:MOST_RESULTS],
+            "labels": [self.name(path) for path in sorted(self.labels)[:MOST_RESULTS]],
+            "complete": self.is_complete,
+        }
+
+    def name(self, path: Path) -> str:
+        """Returns a path relative to the folder."""
+        return path.relative_to(self.home).as_posix()
+
+    def units_below(self, folder: Path) -> list[str]:
+        """Returns the names of the units in a folder and its subfolders."""
+        return sorted({name for file, name in self.units.items() if folder in file.parents})
+
+    def _folders(self) -> Iterator[tuple[Path, list[str]]]:
+        folders = {self.folder_for(file) for file in self.units}
+        for folder in sorted(folders - {self.home}):
+            yield folder, self.units_below(folder)
+
+    def folder_for(self, file: Path) -> Path:
+        """Returns the folder that ``[driver] dir`` names for a unit file.
+
+        For ``units/NAME/NAME.toml`` this is ``units``, which may have more units.
+        """
+        folder = file.parent
+        beside = [other for other in self.units if other.parent == folder]
+        is_own = file.stem == folder.name and len(beside) < 2 and folder.parent != self.home
+        return folder.parent if is_own and self.home in folder.parents else folder
+
+
+def find_places(folder: Path) -> Places:
+    """Returns the places below a folder, level by level up to the limits.
+
+    Hidden folders, environments and caches are left out, and links that lead out of the folder.
+    """
+    places = Places(folder.resolve())
+    waiting, seen, count = deque([(places.home, 1)]), {places.home}, 0
+    while waiting:
+        place, depth = waiting.popleft()
+        entries = _list(place, MOST_ENTRIES - count)
+        count += len(entries)
+        names = {path.name for path in entries}
+        if "pyvenv.cfg" in names:
+            continue
+        has_versions = _add_versions(places, place, entries)
+        for path in entries:
+            real = path.resolve()
+            if is_passed(path.name) or real in seen or places.home not in real.parents:
+                continue
+            seen.add(real)
+            if has_versions and path.name.isdecimal():
+                continue
+            if _reader_of(path):
+                places.models.append(path)
+            elif path.is_dir() and depth < MOST_DEPTH:
+                waiting.append((path, depth + 1))
+            elif path.is_dir():
+                places.is_complete = False
+            else:
+                _add_file(places, path)
+        if count >= MOST_ENTRIES:
+            places.is_complete = False
+            break
+    return places
+
+
+def size_of(path: Path) -> int:
+    """Returns the bytes of a file, or of the files in a folder."""
+    files = [path] if path.is_file() else itertools.islice(path.rglob("*"), MOST_ENTRIES)
+    return sum(file.stat().st_size for file in files if file.is_file())
+
+
+def _list(folder: Path, most: int) -> list[Path]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(Path(entry.path) for entry in itertools.islice(entries, max(most, 0)))
+    except OSError:  # the folder cannot be read, or is gone
+        return []
+
+
+def _add_versions(places: Places, folder: Path, entries: Iterable[Path]) -> bool:
+    """Adds a folder if the folder has versions of a model, and tells the result."""
+    if folder == places.home or not any(path.name.isdecimal() for path in entries):
+        return False
+    newest = newest_path(folder)
+    if newest == folder or not _reader_of(newest):
+        return False
+    places.models.append(folder)
+    return True
+
+
+def _reader_of(path: Path) -> str | None:
+    try:
+        return find_reader(path)
+    except EngineError:  # an engine's package is damaged
+        return None
+
+
+def _add_file(places: Places, path: Path) -> None:
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            return
+        if path.suffix == ".toml":
+            base = tomllib.loads(path.read_text("utf-8")).get("base")
+            if isinstance(base, dict) and isinstance(base.get("name"), str):
+                places.units[path] = base["name"]
+        elif path.suffix == ".txt" and not path.name.startswith("requirements"):
+            labels = read_labels(str(path))
+            if len(labels) > 1 and all(0 < len(label) <= _MOST_LABEL for label in labels):
+                places.labels[path] = len(labels)
+    except (OSError, ValueError):  # not readable, or no text
+        return
+
+
+def path_below(home: Path, text: str) -> Path:
+    """Returns an existing file or folder below a folder.
+
+    Raises:
+        ConfigError: There is none, or the path leads out of the folder.
+    """
+    home = home.resolve()
+    path = home / text
+    if home not in path.resolve().parents:
+        raise ConfigError(f"{text}: is not below {home}; copy it there first")
+    if not path.exists():
+        raise ConfigError(f"{text}: there is no such file or folder in {home}")
+    return path
