@@ -27,7 +27,7 @@ from child import started
 from machine import cpu_seconds, switches
 from measure import print_table
 
-from modelflow.config.read import ready_graphs
+from modelflow.starters.ready import ready_graphs
 
 SAMPLES = ready_graphs() / "models" / "digits" / "samples"
 

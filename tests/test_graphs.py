@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from modelflow import Flow
-from modelflow.config.read import ready_graphs
 from modelflow.graph.read import read_graph
+from modelflow.starters.ready import ready_graphs
 from tests import programs
 from tests.in_process import run_here, run_script
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from modelflow import Flow, Model
-from modelflow.config.read import ready_graphs
 from modelflow.errors import ConfigError, EngineError, FlowUnitError, GraphError
+from modelflow.starters.ready import ready_graphs
 
 pytest.importorskip("tensorflow")
 DIGITS = ready_graphs() / "models" / "digits"

@@ -20,13 +20,7 @@ from modelflow.config.flow_config import FlowConfig
 from modelflow.config.make_flow_config import config_of
 from modelflow.config.override import bake
 from modelflow.errors import ConfigError, did_you_mean
-
-
-def ready_graphs() -> Path:
-    """Returns the folder of the graphs that come with modelflow."""
-    package = Path(__file__).resolve().parent.parent
-    inside = package / "graphs"  # in a wheel
-    return inside if inside.is_dir() else package.parent / "graphs"  # in a source checkout
+from modelflow.starters.ready import ready_graphs
 
 
 def find_graph(name: str, folder: str | os.PathLike[str] | None = None) -> Path:

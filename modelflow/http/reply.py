@@ -217,11 +217,13 @@ class BodyLimits:
         most: Most bytes.
         budget: The byte budget.
         time_out: Seconds within which the body must arrive.
+        advice: The end of the message about a body that is too long.
     """
 
     most: int
     budget: BodyBudget
     time_out: float
+    advice: str = ""
 
 
 class Body:
@@ -274,5 +276,5 @@ class Body:
         self._parts = []
 
     def _too_long(self) -> RefusedError:
-        text = f"the body has more than {self.limits.most} bytes"
+        text = f"the body has more than {self.limits.most} bytes{self.limits.advice}"
         return RefusedError(reply_of_status(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text))

@@ -2,14 +2,15 @@
 
 In files and file names ``@NAME@`` stands for the name of the new unit, graph or application, and
 ``@CLASS@`` for the name of its class. The suffix ``.tmpl`` is removed. With it, tools do not
-treat a template as Python.
+treat a template as Python. A file with the suffix ``.from`` stands for a file that comes with
+modelflow: its content is the path below `ready_graphs`.
 """
 
 import importlib.util
 import keyword
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path, PurePath
@@ -17,6 +18,7 @@ from types import MappingProxyType
 
 from modelflow.errors import ConfigError, did_you_mean
 from modelflow.files.whole_file import write_whole
+from modelflow.starters.ready import ready_graphs
 
 TEMPLATES: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -34,7 +36,11 @@ TEMPLATES: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
                 *("transformers-image", "transformers-embedding"),
             )
         },
-        "graph": {kind: (kind,) for kind in ("empty", "images", "files", "http", "video")},
+        "graph": {
+            **{kind: (kind,) for kind in ("empty", "images", "files", "http", "video")},
+            "classify": ("shapes", "classify"),
+            "objects": ("shapes", "objects"),
+        },
         "application": {
             "batch": ("pictures", "batch"),
             "http": ("pictures", "http"),
@@ -49,8 +55,8 @@ TEMPLATES: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
 
 
-def read_template(what: str, template: str, name: str) -> dict[PurePath, str]:
-    """Returns the texts of a filled template, by their paths.
+def read_template(what: str, template: str, name: str) -> dict[PurePath, bytes]:
+    """Returns the files of a filled template, by their paths.
 
     Args:
         what: A key of `TEMPLATES`.
@@ -70,12 +76,15 @@ def read_template(what: str, template: str, name: str) -> dict[PurePath, str]:
         return text.replace("@NAME@", name).replace("@CLASS@", cls)
 
     root = files(__package__) / "templates" / what
-    found = [pair for folder in known[template] for pair in _walk(root / folder, PurePath())]
-    texts = {
-        PurePath(fill(str(path)).removesuffix(".tmpl")): fill(file.read_text(encoding="utf-8"))
-        for path, file in found
-    }
-    return {path: texts[path] for path in sorted(texts)}
+    contents: dict[PurePath, bytes] = {}
+    for folder in known[template]:
+        for path, file in _walk(root / folder, PurePath()):
+            text = fill(file.read_text(encoding="utf-8"))
+            if path.suffix == ".from":
+                contents[path.with_suffix("")] = (ready_graphs() / text.strip()).read_bytes()
+            else:
+                contents[PurePath(fill(str(path)).removesuffix(".tmpl"))] = text.encode()
+    return {path: contents[path] for path in sorted(contents)}
 
 
 def write_template(what: str, template: str, name: str, folder: Path) -> list[Path]:
@@ -88,10 +97,11 @@ def write_template(what: str, template: str, name: str, folder: Path) -> list[Pa
         folder: The folder for a graph, or for the folder of a unit or an application.
 
     Returns:
-        The files.
+        The written files.
 
     Raises:
         ConfigError: the name is invalid, no template has that name, or a file already exists.
+            An equal file of a graph's units is no error.
     """
     if not _NAME.match(name) or keyword.iskeyword(name):
         raise ConfigError(
@@ -104,20 +114,53 @@ def write_template(what: str, template: str, name: str, folder: Path) -> list[Pa
             f"because a file {name}.py would hide the module"
         )
     place = folder if what == "graph" else folder / name
-    texts = {place / path: text for path, text in read_template(what, template, name).items()}
-    for path in texts:
-        if path.exists():
+    template_files = read_template(what, template, name)
+    own = PurePath(f"{name}.toml")
+    return write_files(
+        {place / path: contents for path, contents in template_files.items()},
+        reused={place / path for path in template_files if what == "graph" and path != own},
+    )
+
+
+def write_files(contents: Mapping[Path, bytes], reused: Collection[Path] = ()) -> list[Path]:
+    """Writes new files, and returns their paths; if a write fails, no file remains.
+
+    Args:
+        contents: The contents of each file.
+        reused: The files that may exist with these contents, and are then left alone.
+
+    Raises:
+        ConfigError: A file already exists, or cannot be written.
+    """
+    new = []
+    for path, data in contents.items():
+        if not path.exists():
+            new.append(path)
+        elif path not in reused:
             raise ConfigError(f"{path}: is there already; nothing was written")
+        elif not _has(path, data):
+            raise ConfigError(
+                f"{path}: is there already with other contents; nothing was written. Remove or "
+                "rename that file first"
+            )
     written: list[Path] = []
-    for path, text in texts.items():
+    for path in new:
         try:
-            write_whole(path, text.encode())
+            write_whole(path, contents[path])
         except OSError as error:
             for one in written:
                 one.unlink(missing_ok=True)
             raise ConfigError(f"{path}: cannot be written: {error.strerror or error}") from error
         written.append(path)
     return written
+
+
+def _has(path: Path, contents: bytes) -> bool:
+    try:
+        is_same_size = path.is_file() and path.stat().st_size == len(contents)
+        return is_same_size and path.read_bytes() == contents
+    except OSError:  # the file cannot be read
+        return False
 
 
 def is_module(name: str) -> bool:

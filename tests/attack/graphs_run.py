@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from modelflow.config.read import ready_graphs
+from modelflow.starters.ready import ready_graphs
 from tests import programs
 from tests.attack.outputs import FILES, check_outputs, write_pictures
 from tests.attack.traces import LONG, of_session, soon

@@ -24,12 +24,12 @@ import cv2
 import numpy as np
 
 from modelflow import Flow
-from modelflow.config.read import ready_graphs
 from modelflow.engine import LoadedModel
 from modelflow.engine.onnx.engine import OnnxEngine
 from modelflow.engine.tensorflow.engine import TensorFlowEngine
 from modelflow.errors import Cancelled, StreamClosed
 from modelflow.graph.read import read_graph
+from modelflow.starters.ready import ready_graphs
 from tests import programs
 from tests.attack.outputs import FILES, check_outputs, write_pictures
 from tests.attack.traces import LONG, soon, traces

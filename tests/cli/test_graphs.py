@@ -2,7 +2,7 @@
 
 import json
 
-from modelflow.config.read import ready_graphs
+from modelflow.starters.ready import ready_graphs
 
 
 def test_every_ready_graph_is_listed_with_what_it_does(modelflow_here):

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from modelflow.config.read import ready_graphs
 from modelflow.serve.server import ServeOptions, Server
+from modelflow.starters.ready import ready_graphs
 from tests import programs
 from tests.browser import browsing, needs_browser
 

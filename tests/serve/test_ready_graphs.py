@@ -9,8 +9,8 @@ import cv2
 import numpy as np
 import pytest
 
-from modelflow.config.read import ready_graphs
 from modelflow.serve.server import ServeOptions, Server
+from modelflow.starters.ready import ready_graphs
 from tests.serve.clients import ask, send
 
 pytest.importorskip("tensorflow")

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import modelflow
-from modelflow.config.read import ready_graphs
 from modelflow.serve.server import ServeOptions, Server
+from modelflow.starters.ready import ready_graphs
 from modelflow.wire.proto import OPEN_INFERENCE, TF_SERVING
 from modelflow.wire.tf_serving.tensor_proto import fill_proto
 from tests.serve.clients import ask, send

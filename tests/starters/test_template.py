@@ -5,13 +5,17 @@ from pathlib import Path
 
 import pytest
 
+from modelflow import Flow
 from modelflow.errors import ConfigError
 from modelflow.graph.read import read_graph
+from modelflow.starters.ready import ready_graphs
 from modelflow.starters.template import TEMPLATES, write_template
 from modelflow.testing import read_unit
 from tests import programs
+from tests.studio.edit.models.client import SHAPES, picture
 
 SETTINGS = Path(__file__).resolve().parents[2] / "pyproject.toml"
+READY = ready_graphs() / "detect_classify.toml"
 PYTHON_KINDS = [kind for kind in TEMPLATES["unit"] if kind not in ("inference", "c++")]
 # The rules that the settings leave out for templates.
 LEFT = "INP001,ANN,D103,ARG,PT,I001,TC"
@@ -66,11 +70,47 @@ def test_a_new_model_runs_with_the_tiny_model_that_it_makes(template, tmp_path):
 
 @pytest.mark.parametrize("template", TEMPLATES["graph"])
 def test_every_graph_is_right_in_both_forms(template, tmp_path):
-    (path,) = write_template("graph", template, "my_graph", tmp_path)
+    written = write_template("graph", template, "my_graph", tmp_path)
+    path = tmp_path / "my_graph.toml"
+    assert path in written
     graph = read_graph(path)
     assert graph.name == "my_graph"
-    dot = tomllib.loads(path.read_text())["graph"]["graphconf"]
-    assert read_graph(dot).nodes.keys() == graph.nodes.keys()
+    if len(written) == 1:  # DOT names no folders of units
+        dot = tomllib.loads(path.read_text())["graph"]["graphconf"]
+        assert read_graph(dot).nodes.keys() == graph.nodes.keys()
+
+
+@pytest.mark.parametrize("size", [(240, 320), (480, 480)])
+def test_the_graph_of_objects_answers_as_the_ready_graph(tmp_path, size):
+    write_template("graph", "objects", "my_graph", tmp_path)
+    encoded = picture(("circle", 80, 70, 30), ("square", 220, 160, 42), size=size)
+    with Flow(tmp_path / "my_graph.toml") as flow, Flow(READY) as ready:
+        assert flow.infer(encoded).data == ready.infer(encoded).data != []
+
+
+def test_the_graph_of_classes_names_shapes(tmp_path):
+    write_template("graph", "classify", "my_graph", tmp_path)
+    with Flow(tmp_path / "my_graph.toml") as flow:
+        for name in SHAPES:
+            encoded = picture((name, 60, 60, 56), size=(120, 120))
+            assert flow.infer(encoded).data[0]["class"] == name
+
+
+def test_a_second_graph_has_the_same_units(tmp_path):
+    first = write_template("graph", "classify", "first", tmp_path)
+    second = write_template("graph", "objects", "second", tmp_path)
+    units = tmp_path / "units"
+    assert {one.relative_to(tmp_path).as_posix() for one in first} == {
+        "first.toml",
+        *(f"units/shape_infer/{name}" for name in ("names.txt", "shape_infer.toml", "shapes.onnx")),
+    }
+    assert {one for one in second if units in one.parents} == {
+        units / "shape_detect" / name for name in ("shape_detect.onnx", "shape_detect.toml")
+    }
+    (units / "shape_infer" / "names.txt").write_text("mine\n")
+    with pytest.raises(ConfigError, match=r"names.txt: is there already with other contents"):
+        write_template("graph", "classify", "third", tmp_path)
+    assert not (tmp_path / "third.toml").exists()
 
 
 def test_nothing_is_overwritten(tmp_path):

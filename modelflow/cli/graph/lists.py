@@ -26,7 +26,8 @@ def graphs(as_json: bool) -> int:
     modelflow run digits
     modelflow draw video_boxes
     """
-    from modelflow.config.read import list_named_graphs, ready_graphs
+    from modelflow.config.read import list_named_graphs
+    from modelflow.starters.ready import ready_graphs
 
     rows = [
         {"name": name, "path": str(path), "description": _description(path)}

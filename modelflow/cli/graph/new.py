@@ -66,13 +66,19 @@ def model(name: str, template: str, folder: Path) -> int:
 
 @new.command()
 @click.argument("name")
-@_template_option("--template", "graph", "images", "The task of the graph; built-in units only.")
+@_template_option(
+    "--template",
+    "graph",
+    "images",
+    "The task of the graph. classify and objects also write their models, into units/.",
+)
 @_folder_option
 def graph(name: str, template: str, folder: Path) -> int:
-    """Writes the graph NAME.toml.
+    """Writes the graph NAME.toml and its units.
 
     \b
     modelflow new graph thumbnails --template files
+    modelflow new graph shapes --template classify
     """
     return _write("graph", template, name, folder)
 

@@ -23,7 +23,8 @@ _MOST = 1000
 
 def complete_graph(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
     """Offers graph files, folders, and the graphs that come with modelflow."""
-    from modelflow.config.read import list_named_graphs, ready_graphs
+    from modelflow.config.read import list_named_graphs
+    from modelflow.starters.ready import ready_graphs
 
     names = [] if "/" in begun else list(list_named_graphs(ready_graphs()))
     return [*_files(begun, _GRAPHS), *_items(names, begun)]

@@ -49,7 +49,8 @@ class _Run(click.Command):
 
 
 def _is_graph(word: str) -> bool:
-    from modelflow.config.read import is_graph_file, list_named_graphs, ready_graphs
+    from modelflow.config.read import is_graph_file, list_named_graphs
+    from modelflow.starters.ready import ready_graphs
 
     return is_graph_file(Path(word)) or word in list_named_graphs(ready_graphs())
 

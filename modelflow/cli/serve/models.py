@@ -126,7 +126,8 @@ def _path_of(text: str) -> str | Path:
     path = Path(text)
     if path.suffix or path.exists():
         return path
-    from modelflow.config.read import list_named_graphs, ready_graphs
+    from modelflow.config.read import list_named_graphs
+    from modelflow.starters.ready import ready_graphs
 
     return list_named_graphs(ready_graphs()).get(text, path)
 

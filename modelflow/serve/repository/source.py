@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from modelflow.archive.suffix import is_archive_file
 from modelflow.config.flow_config import FlowConfig
 from modelflow.config.override import Environment
-from modelflow.config.read import list_named_graphs, read_config, ready_graphs
+from modelflow.config.read import list_named_graphs, read_config
 from modelflow.engine.lookup import engine_names, find_engine, find_versions, weight_files
 from modelflow.engine.python.unread import describe_unread
 from modelflow.errors import ConfigError, did_you_mean
@@ -27,6 +27,7 @@ from modelflow.serve.repository.flows import (
 from modelflow.serve.sources.cache import Found, RemoteCopy, SourceCache
 from modelflow.serve.sources.url import is_url
 from modelflow.serve.traffic.split import Split
+from modelflow.starters.ready import ready_graphs
 
 if TYPE_CHECKING:
     from modelflow.remote import PlacementEngine

@@ -33,8 +33,10 @@ _EVENTS = "/events"
 _VALUE = re.compile(r"/value/([0-9]{1,9})")
 # A text may be more than twice as long in JSON. A request contains one text, perhaps a clipping.
 _MOST = 6 * MOST_BYTES
-# The limit for a run, whose samples are files.
-_MOST_RUN = 128 << 20
+# The limit for a request that contains files.
+_MOST_FILES = 256 << 20
+_WITH_FILES = (f"{_API}run", f"{_API}upload")
+_TOO_LONG = "; put the file into the folder of the graph file, and choose it in the list there"
 _SECONDS = 30.0
 # The import of a large framework from a slow disk takes much less time than this.
 _MOST_WORK_SECONDS = 60.0
@@ -65,7 +67,8 @@ class EditHandler:
         self._tasks = Tasks(file, self._trials).by_name
         self._clerk = TaskQueue(_MOST_WORK_SECONDS, _LAST_WORK_SECONDS, clock)
         self._limits = BodyLimits(_MOST, BodyBudget(4 * _MOST), _SECONDS)
-        self._run_limits = BodyLimits(_MOST_RUN, BodyBudget(2 * _MOST_RUN), _SECONDS)
+        budget = BodyBudget(2 * _MOST_FILES)
+        self._file_limits = BodyLimits(_MOST_FILES, budget, _SECONDS, _TOO_LONG)
 
     def close(self) -> None:
         """Stops the trial run, and waits a little for the current request."""
@@ -88,7 +91,7 @@ class EditHandler:
         return self._limits_of(path)
 
     def _limits_of(self, path: str) -> BodyLimits:
-        return self._run_limits if path == f"{_API}run" else self._limits
+        return self._file_limits if path in _WITH_FILES else self._limits
 
     def handle(self, http_request: HttpRequest) -> None:
         """Answers a request, at once or through the task queue."""

@@ -2,14 +2,14 @@
 
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import Any
 
 from modelflow.config.edit.graph_text import GraphText, diff
 from modelflow.draw.shapes import Point
 from modelflow.errors import ConfigError
-from modelflow.starters.template import TEMPLATES, read_template, write_template
+from modelflow.starters.template import TEMPLATES, read_template, write_files, write_template
 from modelflow.studio.edit.catalog import catalog_of
 from modelflow.studio.edit.clipping import copy
 from modelflow.studio.edit.draft import Draft
@@ -21,6 +21,7 @@ from modelflow.studio.edit.models.bring import (
     home_of_units,
 )
 from modelflow.studio.edit.models.places import find_places
+from modelflow.studio.edit.models.upload import write_upload
 from modelflow.studio.edit.operations import Edited, apply_operations, is_place
 from modelflow.studio.edit.trial.trials import Trials
 from modelflow.studio.edit.view import view_of
@@ -42,7 +43,7 @@ class Tasks:
         self._trials = trials
         self.by_name: Mapping[str, Callable[[Asked], dict[str, Any]]] = {
             "open": self._open,
-            "begin": lambda asked: self._view(self._start(_text(asked, "starter")), asked),
+            "begin": self._begin,
             "look": lambda asked: self._view(_text(asked), asked),
             "edit": self._edit,
             "copy": self._copy,
@@ -51,6 +52,7 @@ class Tasks:
             "places": self._places,
             "model": lambda asked: describe_model(self._draft(_text(asked)), _text(asked, "path")),
             "bring": self._bring,
+            "upload": self._upload,
             "folder": lambda asked: add_folder(self._draft(_text(asked)), _text(asked, "path")),
             "save": self._save,
             "diff": self._diff,
@@ -65,10 +67,11 @@ class Tasks:
 
     def _open(self, asked: Asked) -> dict[str, Any]:
         stand = self._file.read()
-        texts = {template: _graph_text(template, "graph") for template in TEMPLATES["graph"]}
+        templates = {name: _split_template(name, "graph") for name in TEMPLATES["graph"]}
         starters = [
             {"name": name, "about": tomllib.loads(text)["flow"]["desc"]}
-            for name, text in texts.items()
+            for name, (text, files) in templates.items()
+            if not files or self._draft("").form == "toml"  # a DOT file names no folders of units
         ]
         return {
             "file": str(self._file.path),
@@ -76,20 +79,28 @@ class Tasks:
             "mark": stand.mark,
             "starters": [] if stand.mark else starters,
             "trial": self._trials.document(),
-            **self._view(stand.text if stand.mark else self._start("empty"), asked),
+            **self._view(stand.text if stand.mark else self._start("empty")[0], asked),
         }
+
+    def _begin(self, asked: Asked) -> dict[str, Any]:
+        """Returns the graph of a starter, and writes its units."""
+        text, files = self._start(_text(asked, "starter"))
+        contents = {self._file.path.parent / path: data for path, data in files.items()}
+        written = write_files(contents, reused=contents)
+        return {**self._view(text, asked), "files": self._names(written)}
 
     def _view(self, text: str, asked: Asked) -> dict[str, Any]:
         return view_of(self._draft(text, asked), _places(asked))
 
-    def _start(self, starter: str) -> str:
+    def _start(self, starter: str) -> tuple[str, dict[PurePath, bytes]]:
+        """Returns the text of a new graph, and the files of its units."""
         path = self._file.path
         name = "".join(letter if letter.isalnum() else "_" for letter in path.stem)
         name = name if name[:1].isalpha() else f"graph_{name}"
-        text = _graph_text(starter, name)
+        text, files = _split_template(starter, name)
         if self._draft("").form == "dot":
-            return f"{tomllib.loads(text)['graph']['graphconf']}\n"
-        return text
+            text = f"{tomllib.loads(text)['graph']['graphconf']}\n"
+        return text, files
 
     def _edit(self, asked: Asked) -> dict[str, Any]:
         operations = _list(asked, "operations", dict, "objects")
@@ -149,6 +160,10 @@ class Tasks:
         brought = bring_model(draft, _text(asked, "path"), _text(asked, "use"), settings, place)
         return {**brought._asdict(), "files": self._names(brought.files)}
 
+    def _upload(self, asked: Asked) -> dict[str, Any]:
+        files = _list(asked, "files", dict, "objects")
+        return {"paths": write_upload(self._file.path.parent, files)}
+
     def _names(self, files: Sequence[Path]) -> list[str]:
         home = self._file.path.parent.resolve()
         return [path.resolve().relative_to(home).as_posix() for path in files]
@@ -170,9 +185,10 @@ class Tasks:
         return Draft(text, self._file.path, given)
 
 
-def _graph_text(template: str, name: str) -> str:
-    (text,) = read_template("graph", template, name).values()
-    return text
+def _split_template(template: str, name: str) -> tuple[str, dict[PurePath, bytes]]:
+    """Returns the text of a graph's template, and its other files."""
+    files = read_template("graph", template, name)
+    return files.pop(PurePath(f"{name}.toml")).decode(), files
 
 
 def _places(asked: Asked) -> dict[str, Point]:

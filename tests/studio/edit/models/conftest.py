@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from modelflow.config.read import ready_graphs
+from modelflow.starters.ready import ready_graphs
 from modelflow.studio.edit.editor import Editor
 from tests.studio.edit.models.client import Client
 

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from modelflow.config.read import ready_graphs
+from modelflow.starters.ready import ready_graphs
 from modelflow.studio.edit.models import places as module
 
 UNIT = '[base]\nname = "{name}"\ntype = "python"\nentry = "{name}@X"\n'
