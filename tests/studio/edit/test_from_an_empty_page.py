@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 import shutil
+import subprocess
 import urllib.request
 from pathlib import Path
 
@@ -19,6 +20,7 @@ pytestmark = needs_browser
 
 SHAPES = Path(__file__).resolve().parents[3] / "graphs" / "models" / "shapes"
 MOST_TABS = 200
+READY = re.compile(r"^serves shapes at (http://[\d.:]+)")
 
 
 @pytest.fixture
@@ -189,10 +191,9 @@ def test_the_copied_command_serves_the_graph(hand, path, pictures, tmp_path):
     assert shlex.split(command) == ["modelflow", "serve", str(path)]
     assert request[:2] == ["curl", "-H"]
     free = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0")
-    with started([*shlex.split(command), *free], stdout=-1, text=True, cwd=tmp_path) as process:
-        address = next(
-            found[0] for line in process.stdout if (found := re.search(r"http://\S+", line))
-        )
+    streams = {"stderr": subprocess.PIPE, "text": True, "cwd": tmp_path}
+    with started([*shlex.split(command), *free], **streams) as process:
+        address = next(found[1] for line in process.stderr if (found := READY.search(line)))
         url = address + request[-1].removeprefix("http://127.0.0.1:8501")
         header, value = request[2].split(": ")
         asked = urllib.request.Request(url, pictures[1].read_bytes(), {header: value})
