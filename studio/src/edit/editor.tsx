@@ -19,7 +19,8 @@ import { type Chosen, NOTHING } from "./run/dialog";
 import { useRun } from "./run/trial";
 import { Toolbar } from "./toolbar";
 import { fileName, type Finding, type Wire } from "./view";
-import { type State, Work } from "./work";
+import type { State } from "./state";
+import { Work } from "./work";
 
 export function Editor() {
   const [state, setState] = useState<State | null>(null);
@@ -84,8 +85,7 @@ export function Editor() {
   const inputs = picture?.boxes.filter((box) => box.role === "input").map((box) => box.name) ?? [];
   const begin = () => {
     const count = state?.view?.findings.length ?? 0;
-    if (run.isActive) run.stop();
-    else if (count) work.fail(`the graph cannot run: see the ${count === 1 ? "error" : "errors"} below`);
+    if (count) work.fail(`the graph cannot run: see the ${count === 1 ? "error" : "errors"} below`);
     else if (inputs.length) setDialog("run");
     else void run.start({}, false);
   };
@@ -107,8 +107,9 @@ export function Editor() {
       void work.save();
     },
     run: () => {
+      if (run.isActive) return run.stop();
       settle();
-      begin();
+      void work.finish().then(() => newest.current.begin()); // with the graph after all changes that are under way
     },
     undo: () => void work.undo(),
     redo: () => void work.redo(),
@@ -158,8 +159,8 @@ export function Editor() {
     });
   };
   // The listeners are registered once, and call the newest functions.
-  const newest = useRef({ desk, act, onPaste });
-  newest.current = { desk, act, onPaste };
+  const newest = useRef({ desk, act, begin, onPaste });
+  newest.current = { desk, act, begin, onPaste };
   useEffect(() => {
     const ends: (() => void)[] = [];
     const on = <Name extends keyof WindowEventMap>(name: Name, take: (event: WindowEventMap[Name]) => void) => {
@@ -205,7 +206,7 @@ export function Editor() {
           onFind={act.find}
           onChanges={() => setDialog("changes")}
           onSave={act.save}
-          onRun={begin}
+          onRun={act.run}
           onServe={() => setDialog("serve")}
           onKeys={act.showKeys}
         />

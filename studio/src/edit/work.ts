@@ -4,43 +4,8 @@ import type { Trial } from "../live/stream";
 import { clockOf } from "../words";
 import { ask, Refusal } from "./api";
 import { readDraft, type StoredDraft, storeDraft } from "./drafts";
-import { type Catalog, fileName, type Opened, type Operation, type Stand, type Starter, type View } from "./view";
-
-export type Sample = { text: string } | { json: string } | { base64: string; name: string };
-
-export interface State {
-  file: string;
-  text: string;
-  view: View | null;
-  catalog: Catalog | null;
-  saved: string;
-  mark: string;
-  undo: string[];
-  redo: string[];
-  problem: string;
-  message: string;
-  conflict: Stand | null;
-  args: Record<string, string>;
-  starters: Starter[];
-  opened: Trial | null;
-}
-
-const EMPTY: State = {
-  file: "",
-  text: "",
-  view: null,
-  catalog: null,
-  saved: "",
-  mark: "",
-  undo: [],
-  redo: [],
-  problem: "",
-  message: "",
-  conflict: null,
-  args: {},
-  starters: [],
-  opened: null,
-};
+import { EMPTY, type Sample, type State } from "./state";
+import { type Catalog, fileName, type Opened, type Operation, type Stand, type View } from "./view";
 
 const MOST_UNDO = 500;
 const PAUSE = 250;
@@ -228,6 +193,10 @@ export class Work {
     void this.look();
   }
 
+  /** Waits until all changes so far are done. */
+  finish(): Promise<void> {
+    return this.queue;
+  }
   notify(message: string): void {
     this.set({ message });
   }

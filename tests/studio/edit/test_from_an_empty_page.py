@@ -199,5 +199,5 @@ def test_the_copied_command_serves_the_graph(hand, path, pictures, tmp_path):
         asked = urllib.request.Request(url, pictures[1].read_bytes(), {header: value})
         with urllib.request.urlopen(asked) as answer:
             found = json.load(answer)
-    (best,) = next(iter(found.values()))
+    best, *_ = next(iter(found.values()))
     assert best["class"] == "square"

@@ -3,7 +3,8 @@
 import { useEffect, useState } from "preact/hooks";
 import { Changes, Dialog } from "./dialog";
 import { fileName } from "../view";
-import type { State, Work } from "../work";
+import type { State } from "../state";
+import type { Work } from "../work";
 
 export function ChangesDialog(props: { work: Work; onClose: () => void }) {
   const [diff, setDiff] = useState<string | null>(null);

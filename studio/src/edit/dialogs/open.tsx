@@ -5,7 +5,7 @@ import type { Wish } from "../canvas/canvas";
 import { type Chosen, RunDialog } from "../run/dialog";
 import type { Run } from "../run/trial";
 import { fileName } from "../view";
-import type { State } from "../work";
+import type { State } from "../state";
 import { Beginning, NewUnit } from "./beginning";
 import { ChangesDialog, Conflict } from "./changes";
 import { type Choice, Choices, Keys } from "./dialog";

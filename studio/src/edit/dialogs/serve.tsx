@@ -2,7 +2,8 @@
 
 import { useState } from "preact/hooks";
 import { fileName, type Picture } from "../view";
-import type { State, Work } from "../work";
+import type { State } from "../state";
+import type { Work } from "../work";
 import { Dialog } from "./dialog";
 
 export function ServeDialog(props: { state: State; work: Work; onClose: () => void }) {

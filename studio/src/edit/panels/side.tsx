@@ -4,7 +4,7 @@ import { boxOf, type Desk } from "../actions";
 import type { Run } from "../run/trial";
 import { EdgePanel, PortValues } from "../run/values";
 import type { View } from "../view";
-import type { State } from "../work";
+import type { State } from "../state";
 import { About } from "./about";
 import { Inspector } from "./inspector";
 

@@ -3,7 +3,7 @@
 import { useRef, useState } from "preact/hooks";
 import { Dialog } from "../dialogs/dialog";
 import { encode } from "../upload";
-import type { Sample } from "../work";
+import type { Sample } from "../state";
 
 /** The chosen samples of an input, which are kept for the next run. */
 export interface Chosen {

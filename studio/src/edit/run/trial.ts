@@ -3,7 +3,8 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { BEGIN, listen, type State as Live, type Trial } from "../../live/stream";
 import { timeOf } from "../../words";
-import type { Sample, Work } from "../work";
+import type { Sample } from "../state";
+import type { Work } from "../work";
 
 export interface Run {
   trial: Trial;
