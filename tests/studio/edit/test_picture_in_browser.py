@@ -1,14 +1,19 @@
 """Tests of the editor's picture in a real browser: selection, places, search, panes, drafts."""
 
 import re
+import shutil
+from pathlib import Path
 
 import pytest
 
 from tests.browser import needs_browser
+from tests.studio.axe import serious
 from tests.studio.edit.page import editing, middle, said
 from tests.studio.edit.test_in_browser import DOT
 
 pytestmark = needs_browser
+
+SHAPES = Path(__file__).resolve().parents[3] / "graphs" / "models" / "shapes"
 
 
 @pytest.fixture
@@ -377,3 +382,34 @@ def test_after_a_removal_the_focus_is_at_a_neighbour(edited):
     edited.page.keyboard.press("Delete")
     expect(edited.node("small")).to_have_count(0)
     expect(edited.node("input")).to_be_focused()
+
+
+# -- screen readers ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_axe_finds_nothing_serious_in_dialogs_and_on_narrow_screens(path, scheme, width):
+    from playwright.sync_api import expect
+
+    shutil.copy(SHAPES / "shapes.onnx", path.parent)
+    with editing(path, color_scheme=scheme) as edited:
+        page = edited.page
+        page.set_viewport_size({"width": width, "height": 844})
+        page.keyboard.press("Control+f")
+        page.keyboard.type("small")
+        edited.node("small").click(force=True)
+        expect(page.locator("[data-field=comment]")).to_be_visible()
+        assert serious(page) == ""
+        page.get_by_role("button", name="A model…").click()
+        page.locator("[data-model]").click()
+        page.get_by_role("button", name="Add to the graph").wait_for()
+        assert serious(page, "'dialog'") == ""
+        page.keyboard.press("Escape")
+        for name in ("Serve…", "A folder of units…", "Show keys"):
+            page.get_by_role("button", name=name).click()
+            page.get_by_role("dialog").wait_for()
+            assert serious(page, "'dialog'") == ""
+            page.keyboard.press("Escape")
+        is_narrow = "document.documentElement.scrollWidth <= innerWidth"
+        assert page.evaluate(is_narrow)
