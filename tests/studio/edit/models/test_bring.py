@@ -235,3 +235,19 @@ def test_a_model_that_says_no_shapes_can_have_any_use(client, home):
     client.bring("means.pt", "classify", settings)
     (result,) = client.infer(picture(size=(8, 8)))
     assert [one["score"] for one in result] == [30.0, 30.0, 30.0]
+
+
+def test_a_file_in_the_folder_of_units_is_not_overwritten(client, home):
+    folder = home / "units" / "shapes"
+    folder.mkdir(parents=True)
+    (folder / "shapes.toml").write_text("[base\n")
+    answer = client.ask("bring", path="models/shapes.onnx", use="plain")
+    assert answer["files"] == ["units/shapes_2/shapes_2.toml"]
+    assert (folder / "shapes.toml").read_text() == "[base\n"
+
+
+def test_a_range_with_its_own_colours_is_a_preset(client, home):
+    model_file(home / "net.onnx", [3, 8, 8], 3, "chw")
+    client.bring("net.onnx", "classify", {"range": "imagenet_torch"})
+    scale = client.nodes()["scale"]
+    assert (scale["preset"], scale["output_layout"]) == ("imagenet_torch", "chw")
