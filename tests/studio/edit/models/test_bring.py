@@ -48,7 +48,12 @@ def test_the_file_says_how_a_classifier_is_used(client):
         "head": None,
         "labels": NAMES,
     }
-    assert "models/names.txt has a label for each of the 3 classes." in why
+    assert why == [
+        "The input (1, 24, 24) is an image in the layout chw.",
+        "The output (3,) has scores of 3 classes.",
+        "The file does not say the range of the values; 0 to 1 is usual.",
+        "models/names.txt has a label for each of the 3 classes.",
+    ]
     assert answer["uses"] == ["classify", "plain"]
 
 
