@@ -448,3 +448,26 @@ def test_an_edit_of_many_statements_takes_no_longer_than_they_are_long(text, for
     began = time.process_time()
     graph.remove_node("hub").move_all({f"n{n}": (1.0, 2.0) for n in LONG})
     assert time.process_time() - began < 3  # 5 s if each edit searched all others
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("{graph}", '{graph}\n[driver]\ndir = ["units"]\n'),
+        ("[driver]  # mine\n{graph}", '[driver]  # mine\ndir = ["units"]\n{graph}'),
+        ('[driver]\ndir = "a"  # one\n{graph}', '[driver]\ndir = ["a", "units"]  # one\n{graph}'),
+        ('driver = {{dir = ["a"]}}\n{graph}', 'driver = {{dir = ["a", "units"]}}\n{graph}'),
+        ('[driver]\ndir = ["units"]\n{graph}', '[driver]\ndir = ["units"]\n{graph}'),
+    ],
+)
+def test_a_folder_of_units_is_added_and_every_other_byte_stays(before, after):
+    for graph in ("[graph]\ngraphconf = 'digraph { a }'\n", "[[node]]\nname = 'a'\n"):
+        text, expected = (one.format(graph=graph) for one in (before, after))
+        assert GraphText.read(text, "toml").add_folder("units").text == expected
+        lines = text.replace("\n", "\r\n"), expected.replace("\n", "\r\n")
+        assert GraphText.read(lines[0], "toml").add_folder("units").text == lines[1]
+
+
+def test_a_dot_file_names_no_folder_of_units():
+    with pytest.raises(ConfigError, match=r"convert g\.dot -o g\.toml"):
+        GraphText.read("digraph { a }", "dot", "g.dot").add_folder("units")

@@ -319,7 +319,8 @@ class GraphText:
         expected = self._meaning.with_key("driver", "dir", folders)
         if driver is None:
             text = self.text.replace("\r\n", "\n") if self._is_crlf else self.text
-            text = f"{text.rstrip()}\n\n[driver]\ndir = {toml_value(folders)}\n".lstrip("\n")
+            end = "" if not text else "\n" if text.endswith("\n") else "\n\n"
+            text = f"{text}{end}[driver]\ndir = {toml_value(folders)}\n"
         else:
             text = self._toml.change({("driver", "dir"): folders})
         return self._with("driver.dir", text, expected.is_same)

@@ -189,14 +189,14 @@ def add_folder(draft: Draft, path: str) -> dict[str, Any]:
     Raises:
         ConfigError: The folder has no units, or the path leads out of the graph's folder.
     """
-    folder = path_below(draft.path.parent, path)
+    folder = path_below(draft.path.parent, path).resolve()
     places = find_places(draft.path.parent)
-    units = places.units_below(folder.resolve())
+    units = places.units_below(folder)
     if not units:
         raise ConfigError(
             f"{path}: has no unit; expected a folder with unit files (NAME.toml with [base])"
         )
-    return {"text": draft.graph_text.add_folder(path).text, "units": units}
+    return {"text": draft.graph_text.add_folder(places.name(folder)).text, "units": units}
 
 
 # -- settings --------------------------------------------------------------------------------------

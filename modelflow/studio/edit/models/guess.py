@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from modelflow.unit.port import Port
+from modelflow.wire.tensor import shape_text
 
 CLASSIFY, DETECT, PLAIN, OBJECTS = "classify", "detect", "plain", "classify_objects"
 """The uses of a model. `OBJECTS` classifies each object of a detector."""
@@ -88,7 +89,7 @@ def _guess_image(guess: Guess, shape: Shape) -> None:
     colours = "gray" if channels == 1 else None
     guess.settings |= {"layout": layout, "channels": channels, "colours": colours}
     guess.settings |= {"width": width, "height": height}
-    guess.why.append(f"The input {_write(shape)} is an image in the layout {layout}.")
+    guess.why.append(f"The input {shape_text(shape)} is an image in the layout {layout}.")
     if None in (width, height):
         guess.why.append("The model takes images of any size; give the size of its training.")
 
@@ -103,7 +104,7 @@ def _guess_classes(guess: Guess, shapes: dict[str, Shape | None]) -> bool:
     guess.use, guess.tensors = CLASSIFY, (name,)
     guess.settings["classes"] = shape[0]
     number = f"{shape[0]} classes" if shape[0] else "any number of classes"
-    guess.why.append(f"The output {_write(shape)} has scores of {number}.")
+    guess.why.append(f"The output {shape_text(shape)} has scores of {number}.")
     guess.why.append("The file does not say the range of the values; 0 to 1 is usual.")
     return True
 
@@ -140,7 +141,7 @@ def _guess_boxes(guess: Guess, shapes: dict[str, Shape | None]) -> None:
     guess.settings |= {"head": head[0], "classes": head[1], "range": "raw" if is_raw else "unit"}
     if guess.settings["channels"] == 3:
         guess.settings["colours"] = "bgr" if is_raw else "rgb"
-    forms = " and ".join(map(_write, sizes))
+    forms = " and ".join(map(shape_text, sizes))
     guess.why.append(f"The output {forms} has the form of a detector with head={head[0]}.")
     values = "BGR values from 0 to 255" if is_raw else "RGB values from 0 to 1"
     guess.why.append(f"Most detectors of this form are trained on {values}.")
@@ -163,8 +164,3 @@ def _guess_one(guess: Guess, shape: Shape) -> tuple[str, int | None] | None:
         guess.why.append("A row of 85 numbers for each cell is the form of YOLOX.")
         return "x", columns - 5
     return "v8", columns - 4
-
-
-def _write(shape: Shape) -> str:
-    inner = ", ".join("?" if extent is None else str(extent) for extent in shape)
-    return f"({inner})"

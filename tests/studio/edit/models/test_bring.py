@@ -48,7 +48,12 @@ def test_the_file_says_how_a_classifier_is_used(client):
         "head": None,
         "labels": NAMES,
     }
-    assert "models/names.txt has a label for each of the 3 classes." in why
+    assert why == [
+        "The input (1, 24, 24) is an image in the layout chw.",
+        "The output (3,) has scores of 3 classes.",
+        "The file does not say the range of the values; 0 to 1 is usual.",
+        "models/names.txt has a label for each of the 3 classes.",
+    ]
     assert answer["uses"] == ["classify", "plain"]
 
 
@@ -235,3 +240,19 @@ def test_a_model_that_says_no_shapes_can_have_any_use(client, home):
     client.bring("means.pt", "classify", settings)
     (result,) = client.infer(picture(size=(8, 8)))
     assert [one["score"] for one in result] == [30.0, 30.0, 30.0]
+
+
+def test_a_file_in_the_folder_of_units_is_not_overwritten(client, home):
+    folder = home / "units" / "shapes"
+    folder.mkdir(parents=True)
+    (folder / "shapes.toml").write_text("[base\n")
+    answer = client.ask("bring", path="models/shapes.onnx", use="plain")
+    assert answer["files"] == ["units/shapes_2/shapes_2.toml"]
+    assert (folder / "shapes.toml").read_text() == "[base\n"
+
+
+def test_a_range_with_its_own_colours_is_a_preset(client, home):
+    model_file(home / "net.onnx", [3, 8, 8], 3, "chw")
+    client.bring("net.onnx", "classify", {"range": "imagenet_torch"})
+    scale = client.nodes()["scale"]
+    assert (scale["preset"], scale["output_layout"]) == ("imagenet_torch", "chw")

@@ -70,7 +70,8 @@ def test_folders_of_units_are_listed_until_the_graph_names_them(client, home):
     assert listed(client)["folders"] == [{"path": "units", "units": ["one", "two"]}]
     client.text = client.ask("folder", path="units")["text"]
     assert 'dir = ["more", "units"]' in client.text
-    assert client.ask("folder", path="units")["text"] == client.text
+    for same in ("units", "units/", "more/../units", str(home / "units")):
+        assert client.ask("folder", path=same)["text"] == client.text
 
 
 @pytest.mark.parametrize(
