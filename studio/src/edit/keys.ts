@@ -40,9 +40,10 @@ function choose(event: KeyboardEvent, desk: Desk, act: KeyActions): boolean {
   const key = isCommand ? `Ctrl+${event.key.toLowerCase()}` : event.key;
   const isInDialog = document.querySelector("dialog[open]") !== null;
   if (key === "Ctrl+s") return does(act.save);
-  if (key === "Ctrl+enter" && !isInDialog) return does(act.run);
-  if (key === "Ctrl+f" && !isInDialog) return does(act.find);
-  if (isTyping(event)) return false;
+  if (isTyping(event) && !["Ctrl+enter", "Ctrl+f"].includes(key)) return false;
+  if (isInDialog) return false;
+  if (key === "Ctrl+enter") return does(act.run);
+  if (key === "Ctrl+f") return does(act.find);
   if (key === "Ctrl+z" && !event.shiftKey) return does(act.undo);
   if (key === "Ctrl+y" || (key === "Ctrl+z" && event.shiftKey)) return does(act.redo);
   if (key === "Ctrl+c" && desk.chosen.length) return does(() => act.copy(false));
@@ -79,7 +80,7 @@ function does(action: () => void): true {
 /** Whether a key event belongs to a field or a dialog. */
 export function isTyping(event: Event): boolean {
   const target = event.target as Element | null;
-  return !!target?.closest?.("input, textarea, select, dialog");
+  return !!target?.closest?.("input, textarea, select") || document.querySelector("dialog[open]") !== null;
 }
 
 /** Returns the node that an arrow key leads to. */

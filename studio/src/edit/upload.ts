@@ -28,8 +28,12 @@ export function encode(file: File): Promise<string> {
 
 /** Returns all files of a drop, with those of dropped folders. Call it while the event is handled. */
 export async function listDropped(data: DataTransfer): Promise<{ file: File; path: string }[]> {
-  const entries = [...data.items].map((item) => item.webkitGetAsEntry()).filter((entry) => entry !== null);
-  return (await Promise.all(entries.map(walk))).flat();
+  const found = [...data.items].map((item) => {
+    const entry = item.webkitGetAsEntry();
+    const file = entry ? null : item.getAsFile(); // a file that is not on a disk has no entry
+    return entry ? walk(entry) : file ? [{ file, path: file.name }] : [];
+  });
+  return (await Promise.all(found)).flat();
 }
 
 async function walk(entry: FileSystemEntry): Promise<{ file: File; path: string }[]> {

@@ -36,6 +36,13 @@ export function Dialog(props: { title: string; at?: Point; class?: string; onClo
   );
 }
 
+/** Returns a reference to contents that come later than their dialog; an element in them gets the focus. */
+export function useFocus<Kind extends Element>(selector: string) {
+  const contents = useRef<Kind>(null);
+  useLayoutEffect(() => contents.current?.querySelector<HTMLElement>(selector)?.focus(), []);
+  return contents;
+}
+
 export function Changes(props: { diff: string }) {
   if (!props.diff) return <p>There are no changes.</p>;
   return (

@@ -3,9 +3,8 @@
 import { useEffect, useState } from "preact/hooks";
 import { ask } from "../api";
 import { readFiles } from "../upload";
-import { fileName } from "../view";
 import type { Work } from "../work";
-import { Dialog } from "./dialog";
+import { Dialog, useFocus } from "./dialog";
 import type { Places } from "./models";
 
 export function FolderDialog(props: { work: Work; onClose: () => void }) {
@@ -35,12 +34,22 @@ export function FolderDialog(props: { work: Work; onClose: () => void }) {
         </p>
       )}
       {!places && !problem && <p role="status">looking for units…</p>}
-      {places && (places.folders.length ? <p>Folders with units below the folder of the graph:</p> : <p>No other folder with units is below the folder of the graph. Choose one of your computer; it is copied beside the graph.</p>)}
+      {places && <FolderList folders={places.folders} onAdd={(path) => attempt(() => add(path))} onUpload={(files) => attempt(() => upload(files))} onClose={props.onClose} />}
+    </Dialog>
+  );
+}
+
+function FolderList(props: { folders: Places["folders"]; onAdd: (path: string) => void; onUpload: (files: File[]) => void; onClose: () => void }) {
+  const { folders } = props;
+  const list = useFocus<HTMLDivElement>("button, input");
+  return (
+    <div ref={list}>
+      {folders.length ? <p>Folders with units below the folder of the graph:</p> : <p>No other folder with units is below the folder of the graph. Choose one of your computer; it is copied beside the graph.</p>}
       <ul class="choices">
-        {places?.folders.map((one, place) => (
+        {folders.map((one) => (
           <li key={one.path}>
-            <button type="button" autofocus={place === 0} data-folder={one.path} onClick={() => attempt(() => add(one.path))}>
-              <strong>{one.path}</strong> <span class="quiet">{one.units.map(fileName).join(", ")}</span>
+            <button type="button" data-folder={one.path} onClick={() => props.onAdd(one.path)}>
+              <strong>{one.path}</strong> <span class="quiet">{one.units.join(", ")}</span>
             </button>
           </li>
         ))}
@@ -48,12 +57,12 @@ export function FolderDialog(props: { work: Work; onClose: () => void }) {
       <p class="buttons">
         <label class="button">
           Choose a folder…
-          <input class="file" type="file" {...{ webkitdirectory: true }} onChange={(event) => event.currentTarget.files?.length && attempt(() => upload([...event.currentTarget.files!]))} />
+          <input class="file" type="file" {...{ webkitdirectory: true }} onChange={(event) => event.currentTarget.files?.length && props.onUpload([...event.currentTarget.files!])} />
         </label>
         <button type="button" onClick={props.onClose}>
           Cancel
         </button>
       </p>
-    </Dialog>
+    </div>
   );
 }

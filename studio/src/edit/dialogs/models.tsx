@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { ask } from "../api";
 import { readFiles } from "../upload";
 import type { Work } from "../work";
-import { Dialog } from "./dialog";
+import { Dialog, useFocus } from "./dialog";
 
 export interface Places {
   models: { path: string; bytes: number }[];
@@ -103,14 +103,15 @@ export function ModelDialog(props: Props) {
 
 function FileList(props: { places: Places; onChoose: (path: string) => void; onUpload: (file: File) => void; onClose: () => void }) {
   const { models } = props.places;
+  const list = useFocus<HTMLDivElement>("button, input");
   return (
-    <>
+    <div ref={list}>
       {!props.places.complete && <p class="quiet">The folder has too many files to see all of them.</p>}
       {models.length ? <p>Models below the folder of the graph:</p> : <p>There is no model below the folder of the graph. Choose a file of your computer; it is copied beside the graph.</p>}
       <ul class="choices">
-        {models.map((one, place) => (
+        {models.map((one) => (
           <li key={one.path}>
-            <button type="button" autofocus={place === 0} data-model={one.path} onClick={() => props.onChoose(one.path)}>
+            <button type="button" data-model={one.path} onClick={() => props.onChoose(one.path)}>
               <strong>{one.path}</strong> <span class="quiet">{sizeOf(one.bytes)}</span>
             </button>
           </li>
@@ -119,13 +120,13 @@ function FileList(props: { places: Places; onChoose: (path: string) => void; onU
       <p class="buttons">
         <label class="button">
           Choose a file…
-          <input class="file" type="file" autofocus={!models.length} onChange={(event) => event.currentTarget.files?.[0] && props.onUpload(event.currentTarget.files[0])} />
+          <input class="file" type="file" onChange={(event) => event.currentTarget.files?.[0] && props.onUpload(event.currentTarget.files[0])} />
         </label>
         <button type="button" onClick={props.onClose}>
           Cancel
         </button>
       </p>
-    </>
+    </div>
   );
 }
 
@@ -136,8 +137,10 @@ function ModelForm(props: { model: Model; labels: string[]; onBack: () => void; 
   const [settings, setSettings] = useState<Settings>({ ...first, colours: first.colours ?? "rgb", range: first.range ?? "unit", layout: first.layout ?? "chw", head: first.head ?? "v8" });
   const set: FieldProps["onSet"] = (name, value) => setSettings((before) => ({ ...before, [name]: value }));
   const hasPicture = use !== "plain";
+  const form = useFocus<HTMLFormElement>("input:checked");
   return (
     <form
+      ref={form}
       class="run"
       onSubmit={(event) => {
         event.preventDefault();
@@ -152,7 +155,7 @@ function ModelForm(props: { model: Model; labels: string[]; onBack: () => void; 
         <legend>What it does in the graph</legend>
         {model.uses.map((one) => (
           <label key={one} class="check">
-            <input type="radio" name="use" autofocus={one === use} checked={one === use} onChange={() => setUse(one)} /> {USES[one][0]} <span class="quiet">{USES[one][1]}</span>
+            <input type="radio" name="use" checked={one === use} onChange={() => setUse(one)} /> {USES[one][0]} <span class="quiet">{USES[one][1]}</span>
           </label>
         ))}
       </fieldset>
