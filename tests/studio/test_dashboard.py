@@ -148,7 +148,8 @@ def test_a_flow_that_has_begun_anew_is_shown_from_its_own_beginning(flow):
         told = events(answer)
         next(told)
         flow.moments.put(moment(2.0, rows=20))
-        rates = [f["nodes"][0]["rate"] for _, f in (next(told) for _ in range(3))]
+        frames = (value for name, value in told if name == "frame")
+        rates = [next(frames)["nodes"][0]["rate"] for _ in range(3)]
     assert min(rates) >= 0
     assert rates[-1] == 10.0 or rates[1] == 10.0
 

@@ -54,6 +54,7 @@ def test_failed_rows_are_told_with_their_last_error():
         "node": "decode",
         "count": 600,
         "kinds": {"ValueError": 600},
+        "at": {},
         "last": "a.jpg: no",
     }
 
