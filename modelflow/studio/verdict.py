@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from modelflow.insight.doctor import Case, diagnose, format_changes
+from modelflow.insight.doctor import Case, Cause, diagnose, format_changes
 from modelflow.profile.snapshot import Snapshot
 
 VERDICT_SECONDS = 10.0
@@ -76,7 +76,10 @@ def verdict_of(moments: Sequence[Snapshot]) -> Verdict:
     if found.findings:
         finding = found.findings[0]
         change, cause = format_changes(finding.change), str(finding.cause)
-        return Verdict(finding.headline, finding.node, "finding", change, cause, finding.second)
+        # Nothing is wrong with a flow whose processors others use, so that is no finding.
+        is_foreign = finding.cause is Cause.FOREIGN_LOAD
+        node, level = ("", "idle") if is_foreign else (finding.node, "finding")
+        return Verdict(finding.headline, node, level, change, cause, finding.second)
     if found.is_idle:
         stuck = next((node.node for node in nodes if node.busy >= _STUCK / node.threads), None)
         if stuck is not None:

@@ -97,9 +97,9 @@ function Dashboard() {
           )}
           {frame && <Charts series={series} frame={frame} changes={state.changes} />}
           {frame && <Troubles troubles={frame.troubles} day={day} open={open} />}
+          {frame && <Table frame={frame} open={open} />}
+          <Recording state={state} />
         </div>
-        {frame && <Table frame={frame} open={open} />}
-        <Recording state={state} />
       </main>
     </>
   );

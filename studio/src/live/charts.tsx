@@ -63,17 +63,17 @@ export function Charts(props: { series: Series; frame: Frame; changes: Change[] 
         {paused !== null && <span class="quiet">paused at {clockOf(series.day(paused))}</span>}
       </div>
       <div class="charts">
-        {rows.map((row) => (
+        {rows.map((row, place) => (
           <>
-            <div class="label" data-chart={row.columns[0]}>
+            <div class="label" style={{ "--row": place + 1 }} data-chart={row.columns[0]}>
               <span class="quiet">{row.name(frame)}</span>
               <strong>{row.columns.map((column) => valueOf(row, series.at(column, time))).join(" · ")}</strong>
             </div>
-            <Plot row={row} span={span} />
+            <Plot row={row} place={place} span={span} />
           </>
         ))}
         <Cursor series={series} from={from} span={span} cursor={cursor} rows={rows.length} changes={changes} move={setCursor} />
-        <Axis series={series} from={from} span={span} tick={tick} cursor={cursor} />
+        <Axis series={series} from={from} span={span} tick={tick} cursor={cursor} row={rows.length + 1} />
       </div>
       {props.changes.length > 0 && (
         <ol class="changes" aria-label="Changes">
@@ -95,11 +95,11 @@ function valueOf(row: Row, value: number): string {
   return Number.isNaN(value) ? "–" : row.text(value);
 }
 
-function Plot(props: { row: Row & { lines: Float64Array[] }; span: number }) {
+function Plot(props: { row: Row & { lines: Float64Array[] }; place: number; span: number }) {
   const { row } = props;
   const top = roundUp(Math.max(...row.lines.flatMap((line) => [...line].filter((value) => !Number.isNaN(value))), 0));
   return (
-    <div class="plot">
+    <div class="plot" style={{ "--row": props.place + 1 }}>
       <svg viewBox={`0 0 ${BINS} ${HIGH}`} preserveAspectRatio="none" aria-hidden="true">
         {row.lines.map((line, place) => (
           <path class={place ? "line second" : "line"} d={pathOf(line, top, props.span)} />
@@ -181,16 +181,16 @@ function Cursor(props: CursorProps) {
   );
 }
 
-function Axis(props: { series: Series; from: number; span: number; tick: number; cursor: number | null }) {
+function Axis(props: { series: Series; from: number; span: number; tick: number; cursor: number | null; row: number }) {
   const { series, from, span, tick, cursor } = props;
   const start = series.day(from).getTime() / 1e3;
   const places = [];
   for (let time = Math.ceil(start / tick) * tick; time < start + span; time += tick) places.push((time - start) / span);
   const text = (place: number, letters: number) => clockOf(series.day(from + place * span + 0.01)).slice(0, letters);
   return (
-    <div class="axis" aria-hidden="true">
+    <div class="axis" style={{ "--row": props.row }} aria-hidden="true">
       {places
-        .filter((place) => place > 0.04 && place < 0.96 && (cursor === null || Math.abs(place - cursor) > 0.1))
+        .filter((place) => place > 0.04 && place < 0.96 && (cursor === null || Math.abs(place - cursor) > 0.15))
         .map((place) => (
           <span style={{ left: percent(place) }}>{text(place, tick < 60 ? 8 : 5)}</span>
         ))}

@@ -194,9 +194,7 @@ function Cells(props: { node: NodeFrame; wide: number }) {
 function spoken(box: Box, node: NodeFrame | undefined, isLimiting: boolean): string {
   if (!node) return `${box.name}: ${box.lines[1] ?? "port"}`;
   const limits = isLimiting ? ", limits the flow" : "";
-  const failed = node.errors ? `, ${node.errors} failed` : "";
-  return (
-    `${node.node}${limits}: ${rateOf(node.rate)} rows per second, busy ${shareOf(node.busy)}, ` +
-    `queue ${node.queue} of ${node.capacity} rows${failed}`
-  );
+  const failed = node.errors ? ` ${node.errors} failed` : "";
+  const text = `${figureWords(box, node).join(" ")}${failed}`; // as in the card, for voice control
+  return `${text}${limits}, busy ${shareOf(node.busy)}, queue ${node.queue} of ${node.capacity} rows`;
 }

@@ -35,7 +35,7 @@ export function Header(props: { state: State }) {
             {Object.entries(frame.outcomes).map(([name, count]) => (
               <Figure name={name} value={count.toLocaleString("en")} id={`outcome-${name}`} />
             ))}
-            {frame.machine.cpu !== undefined && <Figure name="CPU" value={coresOf(frame.machine)} id="cpu" />}
+            {frame.machine.cpu !== undefined && <Figure name={coresOf(frame.machine)} value={frame.machine.cpu.toFixed(2)} id="cpu" />}
             {frame.machine.memory !== undefined && <Figure name="memory" value={bytesOf(frame.machine.memory)} id="memory" />}
           </dl>
         </>
@@ -76,8 +76,7 @@ function Hint(props: { state: State }) {
 }
 
 function coresOf(machine: Machine): string {
-  const used = machine.cpu!.toFixed(2);
-  return machine.processors ? `${used} of ${machine.processors} cores` : `${used} cores`;
+  return machine.processors ? `CPU, of ${machine.processors} cores` : "CPU, cores";
 }
 
 function Figure(props: { name: string; value: string; id: string }) {

@@ -30,7 +30,7 @@ export function Legend() {
       </li>
       <li>
         <span class="swatch red" />
-        red border: limits the flow
+        red border: the node that the red sentence names
       </li>
     </ul>
   );

@@ -43,7 +43,7 @@ export function NodePanel(props: Props) {
         </button>
       </div>
       <p class="quiet">the last ten seconds</p>
-      <h3>Time of its workers, of the last two seconds</h3>
+      <h3>Workers, in the last two seconds</h3>
       <Bars whole={1} bars={STATES.map(([name]): Bar => [name, node[name], shareOf(node[name]), name])} />
       <h3>Calls</h3>
       <Percentiles marks={details.service} none="no call has ended" />
