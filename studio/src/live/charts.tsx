@@ -1,6 +1,7 @@
 // The main figures over time: charts with one axis and one cursor.
 
 import { useState } from "preact/hooks";
+import { percent, roundUp } from "./axis";
 import type { Change, Frame } from "./frame";
 import type { Column, Series } from "./series";
 import { bytesOf, clockOf, rateOf, timeOf } from "../words";
@@ -123,13 +124,6 @@ function pathOf(line: Float64Array, top: number, span: number): string {
   return path;
 }
 
-/** Returns the next 1, 2 or 5 times a power of ten, so that the scale changes seldom. */
-function roundUp(value: number): number {
-  if (value <= 0) return 1;
-  const power = 10 ** Math.floor(Math.log10(value));
-  return power * [1, 2, 5, 10].find((factor) => factor * power >= value)!;
-}
-
 interface CursorProps {
   series: Series;
   from: number;
@@ -199,8 +193,4 @@ function Axis(props: { series: Series; from: number; span: number; tick: number;
       )}
     </div>
   );
-}
-
-function percent(share: number): string {
-  return `${(share * 100).toFixed(2)}%`;
 }

@@ -1,6 +1,7 @@
 // A recorded request as a waterfall of its calls and waits. All requests share one scale of time.
 
 import type { ComponentChildren } from "preact";
+import { percent, roundUp } from "./axis";
 import { timeOf } from "../words";
 
 export interface Part {
@@ -22,11 +23,13 @@ export interface Followed {
 
 // The number of colours of nodes in style.css. The number in front of a name is unambiguous.
 const COLOURS = 6;
-const TICKS = 4;
+const MOST_TICKS = 5;
 
 export function Waterfalls(props: { requests: Followed[]; order: string[] }) {
   const { requests, order } = props;
   const longest = Math.max(1e-9, ...requests.map((request) => request.seconds));
+  const tick = roundUp(longest / MOST_TICKS);
+  const ticks = Array.from({ length: Math.ceil(longest / tick) }, (_, place) => place * tick);
   const nodes = order.filter((name) => requests.some(({ parts }) => parts.some((part) => part.node === name)));
   return (
     <>
@@ -47,8 +50,8 @@ export function Waterfalls(props: { requests: Followed[]; order: string[] }) {
       <div class="lanes">
         <span />
         <span class="scale" aria-hidden="true">
-          {Array.from({ length: TICKS }, (_, place) => (
-            <span style={{ left: percent(place / TICKS) }}>{timeOf((longest * place) / TICKS)}</span>
+          {ticks.map((time) => (
+            <span style={{ left: percent(time / longest) }}>{time ? timeOf(time) : "0"}</span>
           ))}
         </span>
         <span />
@@ -141,10 +144,6 @@ function colourOf(place: number): string {
 
 function span(start: number, end: number, longest: number) {
   return { left: percent(start / longest), width: percent((end - start) / longest) };
-}
-
-function percent(share: number): string {
-  return `${(share * 100).toFixed(2)}%`;
 }
 
 function spoken(part: Part): string {
