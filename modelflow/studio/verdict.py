@@ -76,7 +76,7 @@ def verdict_of(moments: Sequence[Snapshot]) -> Verdict:
     if found.findings:
         finding = found.findings[0]
         change, cause = format_changes(finding.change), str(finding.cause)
-        # Nothing is wrong with a flow whose processors others use, so that is no finding.
+        # Nothing is wrong with the flow itself if other programs use the processors.
         is_foreign = finding.cause is Cause.FOREIGN_LOAD
         node, level = ("", "idle") if is_foreign else (finding.node, "finding")
         return Verdict(finding.headline, node, level, change, cause, finding.second)

@@ -18,7 +18,7 @@ pytestmark = needs_browser
 
 
 class Source:
-    """Snapshots for a page: each look returns the next one, and the last one again and again."""
+    """Snapshots for a page, in order; the last snapshot stays."""
 
     def __init__(self, *moments):
         self.moments = list(moments)
