@@ -126,5 +126,6 @@ def machine_of(figures: Figures, snapshot: Snapshot) -> dict[str, Any]:
         "cpu": figures.cpu,
         "processors": snapshot.machine.get("processors"),
         "memory": figures.memory,
+        **{name: snapshot.process.get(name) for name in ("gpus", "gpu_share", "gpu_bytes")},
     }
     return {name: value for name, value in values.items() if value is not None}

@@ -294,8 +294,12 @@ def test_the_machine_is_shown_as_far_as_it_is_known():
     with shown(used(1.0), used(3.0)) as (page, source):
         expect(page.locator("[data-figure=cpu]")).to_have_text("CPU, of 2 cores0.50")
         expect(page.locator("[data-figure=memory]")).to_have_count(0)
-        source.show(used(4.0, resident_bytes=123e6))
+        expect(page.locator("[data-figure=gpu]")).to_have_count(0)
+        gpus = {"gpus": 2.0, "gpu_share": 0.8, "gpu_bytes": 4.2e9}
+        source.show(used(4.0, resident_bytes=123e6, **gpus))
         expect(page.locator("[data-figure=memory] dd")).to_have_text("123 MB")
+        expect(page.locator("[data-figure=gpu]")).to_have_text("GPU, of 20.80")
+        expect(page.locator("[data-figure=gpu-memory] dd")).to_have_text("4.2 GB")
 
 
 def test_all_requests_of_a_recording_share_one_scale_and_one_colour_a_node():

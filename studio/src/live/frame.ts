@@ -91,11 +91,14 @@ export interface Verdict {
   runner_up: string;
 }
 
-/** What is known of the process: processors in use, of so many, and bytes of memory. */
+/** What is known of the process and its machine: processors in use, of so many; bytes; GPUs. */
 export interface Machine {
   cpu?: number;
   processors?: number;
   memory?: number;
+  gpus?: number;
+  gpu_share?: number;
+  gpu_bytes?: number;
 }
 
 /** The time and the text of a changed setting, of another version or of a new start. */
