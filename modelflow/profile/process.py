@@ -32,9 +32,8 @@ def process_figures() -> dict[str, float]:
         Python's garbage collections since the first call of this function. ``front_end_seconds``:
         the time of a server's HTTP threads. ``front_end_runnable_seconds``: their time of waiting
         for a processor. ``front_ends``: the number of these threads. ``processes``: 1, and in the
-        sum of several processes their number. On a machine with GPUs also ``gpus``, ``gpu_share``
-        and ``gpu_bytes``: the number of GPUs, the sum of their shares of time at work, and their
-        memory in use, by any process.
+        sum of several processes their number. On a machine with GPUs: ``gpus``, their number.
+        ``gpu_share``: the sum of their shares of time at work. ``gpu_bytes``: their memory in use.
     """
     _COLLECTIONS.begin()
     found = {

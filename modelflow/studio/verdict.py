@@ -2,7 +2,8 @@
 
 The figures of ten seconds vary, and so does the doctor's opinion. A page that changes its sentence
 each second helps nobody. A sentence is therefore kept until another one has been right for ten
-seconds without a break. The other one is shown beside it meanwhile.
+seconds without a break. The other one is shown beside it meanwhile. Only "idle" gives way at once,
+because the first row refutes it.
 """
 
 from collections.abc import Sequence
@@ -109,7 +110,8 @@ class SteadyVerdict:
             found: The present opinion.
             time: The time of the last snapshot, in seconds.
         """
-        if self._shown == LOOKING or found == LOOKING or found.equals(self._shown):
+        is_refuted = self._shown.level == "idle" and not self._shown.cause
+        if is_refuted or found == LOOKING or found.equals(self._shown):
             self._shown, self._other, self._right = found, found, time
             return found
         if not found.equals(self._other):

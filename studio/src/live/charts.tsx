@@ -23,16 +23,16 @@ interface Row {
   name: (frame: Frame) => string;
   columns: Column[];
   text: (value: number) => string;
-  isOptional?: boolean; // without values, the row is left out
+  isExpected?: (frame: Frame) => boolean; // else the row is left out as long as it has no values
 }
 
 const ROWS: Row[] = [
   { name: (frame) => frame.unit, columns: ["rate"], text: rateOf },
-  { name: () => "latency p50, p99", columns: ["p50", "p99"], text: timeOf, isOptional: true },
+  { name: () => "latency p50, p99", columns: ["p50", "p99"], text: timeOf, isExpected: (frame) => frame.in_flight !== null },
   { name: () => "rows inside", columns: ["inside"], text: (value) => Math.round(value).toLocaleString("en") },
   { name: () => "errors/s", columns: ["errors"], text: rateOf },
-  { name: () => "CPU, cores", columns: ["cpu"], text: (value) => value.toFixed(2), isOptional: true },
-  { name: () => "memory", columns: ["memory"], text: bytesOf, isOptional: true },
+  { name: () => "CPU, cores", columns: ["cpu"], text: (value) => value.toFixed(2), isExpected: hasMachine },
+  { name: () => "memory", columns: ["memory"], text: bytesOf, isExpected: hasMachine },
 ];
 
 export function Charts(props: { series: Series; frame: Frame; changes: Change[] }) {
@@ -46,7 +46,7 @@ export function Charts(props: { series: Series; frame: Frame; changes: Change[] 
   const from = to - span;
   const time = cursor === null ? (paused ?? series.last) : from + cursor * span;
   const rows = ROWS.map((row) => ({ ...row, lines: row.columns.map((column) => series.means(column, from, to, BINS)) })).filter(
-    (row) => !row.isOptional || row.lines.some((line) => line.some((value) => !Number.isNaN(value))),
+    (row) => !row.isExpected || row.isExpected(frame) || row.lines.some((line) => line.some((value) => !Number.isNaN(value))),
   );
   const changes = props.changes.filter(([at]) => at >= from && at <= to);
   return (
@@ -90,6 +90,10 @@ export function Charts(props: { series: Series; frame: Frame; changes: Change[] 
       )}
     </section>
   );
+}
+
+function hasMachine(frame: Frame): boolean {
+  return frame.machine.memory !== undefined;
 }
 
 function valueOf(row: Row, value: number): string {
