@@ -6,7 +6,6 @@ import http.client
 import itertools
 import json
 import threading
-import time
 import types
 from dataclasses import replace
 
@@ -16,15 +15,25 @@ import modelflow
 from modelflow.serve.http.dashboard import Dashboard
 from modelflow.serve.interfaces import GroupCounts
 from modelflow.serve.server import ServeOptions, Server
+from modelflow.studio.history import History
 from tests.browser import browsing, needs_browser
 from tests.programs import LIMIT
 from tests.serve.clients import TYPED, ask, mean, send
 
 
 @pytest.fixture
-def short_samples(monkeypatch):
+def added(monkeypatch):
+    """Makes samples short, and returns the semaphore that counts them."""
+    semaphore, add = threading.Semaphore(0), History.add
+
+    def count(*arguments):
+        add(*arguments)
+        semaphore.release()
+
+    monkeypatch.setattr(History, "add", count)
     for module in ("modelflow.studio.history", "modelflow.serve.http.dashboard"):
         monkeypatch.setattr(f"{module}.SAMPLE_SECONDS", 0.02)
+    return semaphore
 
 
 @pytest.fixture
@@ -174,16 +183,11 @@ def test_a_browser_asks_for_the_key_and_shows_one_model_after_the_other(server):
         assert [one for one in browser.complaints if "401" not in one] == []
 
 
-def first_events(server):
+def test_the_history_of_a_model_grows_without_a_page_and_begins_the_next(added, server):
+    for _ in range(8):  # of two models
+        assert added.acquire(timeout=LIMIT)
     with watched(server, "/dashboard/events/beta") as answer:
-        return list(itertools.islice(events(answer), 3))
-
-
-@pytest.mark.usefixtures("short_samples")
-def test_the_history_of_a_model_grows_without_a_page_and_begins_the_next(server):
-    limit = time.monotonic() + LIMIT
-    while (found := first_events(server))[1][0] != "history":  # too few samples at first
-        assert time.monotonic() < limit
+        found = list(itertools.islice(events(answer), 3))
     assert [name for name, _ in found] == ["models", "history", "picture"]
     assert len(found[1][1][0]) == 8
 

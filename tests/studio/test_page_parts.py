@@ -130,9 +130,12 @@ def test_a_paused_time_axis_stands_still_and_goes_on():
         expect(inside).to_have_text("0")
         page.get_by_role("button", name="Pause").click()
         expect(page.get_by_text("paused at")).to_be_visible()
-        source.show(moment(3.0, rows=10, queue=7))
+        line = page.locator(".plot .line").first
+        before = line.get_attribute("d")
+        source.show(moment(33.0, rows=10, queue=7))
         expect(page.locator("[data-figure=inside] dd")).to_have_text("14")
         expect(inside).to_have_text("0")
+        assert line.get_attribute("d") == before
         page.get_by_role("button", name="Go on").click()
         expect(inside).to_have_text("14")
 
@@ -248,10 +251,11 @@ def test_nothing_moves_when_the_sentence_changes(width):
     from playwright.sync_api import expect
 
     failed = {"errors": 600, "failures": {"ValueError": 600}}
-    first, last = moment(1.0, rows=10), moment(11.0, rows=800)
+    first, last = moment(1.0), moment(11.0, rows=800)
     size = {"width": width, "height": 900}
     with shown(first, viewport=size) as (page, source):
         expect(page.locator(".verdict")).to_have_text("looking")
+        expect(page.locator(".runner-up")).to_contain_text("No rows yet")
         before = _box(page.locator("[data-figure=rate]"))
         source.show(changed(last, "infer", **failed))
         expect(page.locator(".verdict.finding")).to_be_visible()
@@ -326,6 +330,8 @@ def test_all_requests_of_a_recording_share_one_scale_and_one_colour_a_node():
         expect(calls).to_have_count(4)
         widths = [round(_box(one)["width"]) for one in calls.all()]
         assert widths[0] == widths[1] == pytest.approx(2 * widths[2], abs=1)
+        lane = browser.page.locator("[data-request] summary .lane").first
+        assert _box(lane)["width"] == pytest.approx(widths[0] + widths[1], abs=2)
         colours = calls.evaluate_all("all => all.map(one => getComputedStyle(one).backgroundColor)")
         assert colours[:2] == colours[2:]
         assert colours[0] != colours[1]
