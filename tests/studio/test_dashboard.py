@@ -2,6 +2,7 @@
 
 import contextlib
 import http.client
+import itertools
 import json
 import queue
 import threading
@@ -100,6 +101,23 @@ def test_nobody_looks_at_a_flow_that_nobody_watches(flow):
                 assert answer.status == 200
     assert flow.looks.qsize() - before <= 2  # a read in progress, and a read at the end
     assert "modelflow-studio/board" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_the_history_grows_without_a_viewer_and_is_sent_once(flow, monkeypatch):
+    for module in ("history", "snapshot_feed"):
+        monkeypatch.setattr(f"modelflow.studio.{module}.SAMPLE_SECONDS", 0.01)
+    for second in range(1, 9):
+        flow.moments.put(moment(float(second), rows=7 * second))
+    with Dashboard(flow.look, every=0.01) as page:
+        for _ in range(9):
+            flow.looks.get(timeout=LIMIT)
+        with asked(page) as answer:
+            told = list(itertools.islice(events(answer), 8))
+    names = [name for name, _ in told]
+    assert names.count("history") == 1
+    assert names.index("history") < names.index("frame")
+    samples = told[names.index("history")][1]
+    assert [rate for _, rate, *_ in samples[:7]] == 7 * [7.0]
 
 
 def test_two_viewers_see_the_same(flow):

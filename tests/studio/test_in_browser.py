@@ -208,7 +208,7 @@ def test_what_limits_a_flow_under_load_is_said_and_marked(fed):
     from playwright.sync_api import expect
 
     with seen(partial(Snapshot.of_flow, fed), every=0.5) as (page, _):
-        page.set_viewport_size({"width": 1200, "height": 690})
+        page.set_viewport_size({"width": 1200, "height": 1000})
         expect(page.locator(".verdict:not(.idle)")).to_be_visible(timeout=LIMIT * 1e3)
         expect(page.locator("[data-trouble=resize]")).to_contain_text(".jpg is no JPEG")
         expect(cell(page, "infer", "rows/s")).not_to_have_text("0.0")
@@ -220,7 +220,9 @@ def test_what_limits_a_flow_under_load_is_said_and_marked(fed):
             ]"""
         )
         if folder := os.environ.get("MODELFLOW_SCREENSHOTS"):  # docs/images
-            page.wait_for_timeout(12_000)
+            page.get_by_role("button", name="1 min").click()
+            page.locator("[data-node=infer]").click()
+            page.wait_for_timeout(40_000)
             page.screenshot(path=f"{folder}/dashboard.png")
     is_finding, node, marked = shown
     assert marked == (node if is_finding and node in fed.stats() else None)
@@ -359,6 +361,8 @@ def test_an_hour_of_frames_leaves_no_heap_behind():
         session = page.context.new_cdp_session(page)
         rows = cell(page, "infer", "rows")
         expect(rows).to_be_visible()
+        page.get_by_role("button", name="30 min").click()
+        page.locator("[data-node=infer]").click()
         before = heap(page, session)
         while number[0] < 7200:
             page.wait_for_timeout(20)

@@ -68,7 +68,7 @@ export function Charts(props: { series: Series; frame: Frame; changes: Change[] 
           <>
             <div class="label" style={{ "--row": place + 1 }} data-chart={row.columns[0]}>
               <span class="quiet">{row.name(frame)}</span>
-              <strong>{row.columns.map((column) => valueOf(row, series.at(column, time))).join(" · ")}</strong>
+              <strong>{wordsOf(row, row.columns.map((column) => series.at(column, time)))}</strong>
             </div>
             <Plot row={row} place={place} span={span} />
           </>
@@ -96,13 +96,14 @@ function hasMachine(frame: Frame): boolean {
   return frame.machine.memory !== undefined;
 }
 
-function valueOf(row: Row, value: number): string {
-  return Number.isNaN(value) ? "–" : row.text(value);
+function wordsOf(row: Row, values: number[]): string {
+  return values.filter((value) => !Number.isNaN(value)).map(row.text).join(" · ") || "–";
 }
 
 function Plot(props: { row: Row & { lines: Float64Array[] }; place: number; span: number }) {
   const { row } = props;
-  const top = roundUp(Math.max(...row.lines.flatMap((line) => [...line].filter((value) => !Number.isNaN(value))), 0));
+  const values = row.lines.flatMap((line) => [...line].filter((value) => !Number.isNaN(value)));
+  const top = roundUp(Math.max(...values, 0));
   return (
     <div class="plot" style={{ "--row": props.place + 1 }}>
       <svg viewBox={`0 0 ${BINS} ${HIGH}`} preserveAspectRatio="none" aria-hidden="true">
@@ -110,7 +111,7 @@ function Plot(props: { row: Row & { lines: Float64Array[] }; place: number; span
           <path class={place ? "line second" : "line"} d={pathOf(line, top, props.span)} />
         ))}
       </svg>
-      <span class="top">{row.text(top)}</span>
+      {values.length > 0 && <span class="top">{row.text(top)}</span>}
     </div>
   );
 }

@@ -16,6 +16,8 @@ const REASONS: Record<string, string> = {
 };
 const CORES: Record<string, string> = { running: "on a core", waiting: "waiting in the unit", runnable: "without a core" };
 const SETTINGS: Record<string, string> = { unit: "unit", device: "device", threads: "threads", batch: "batch size", queue: "queue", feeds: "feeds" };
+// Beside the graph, the panel is always in view.
+const BESIDE = matchMedia("(min-width: 1100px)");
 // The most bars of the histogram of calls; more share bars of a doubling each.
 const MOST_BARS = 12;
 
@@ -31,7 +33,7 @@ export function NodePanel(props: Props) {
   const { node, plan, trouble } = props;
   const { details } = node;
   const panel = useRef<HTMLElement>(null);
-  useEffect(() => panel.current?.focus(), [node.node]);
+  useEffect(() => panel.current?.focus({ preventScroll: BESIDE.matches }), [node.node]);
   const settings = Object.entries(SETTINGS).filter(([name]) => plan[name]);
   return (
     <aside class="panel" ref={panel} tabindex={-1} aria-label={`Node ${node.node}`} data-panel={node.node}>
