@@ -84,8 +84,8 @@ def passage_seconds(interval: Interval, outline: Outline) -> float | None:
     """Returns about how long a row takes from a source to the end of the graph, on average.
 
     The estimate is the sum of waits and calls along the slowest path. It does not follow single
-    rows, which costs the flow nothing. None for a graph with inputs, which measures its requests,
-    and for a node without calls.
+    rows, which costs the flow nothing. A loop counts once. None for a graph with inputs, which
+    measures its requests, and for a graph with a node that was not called.
     """
     if has_requests(outline):
         return None

@@ -131,7 +131,11 @@ function Lane(props: { name: ComponentChildren; time: string; children: Componen
 
 function Call(props: { part: Part; place: number; longest: number }) {
   const { part, place, longest } = props;
-  return <span class={`call ${colourOf(place)} ${part.error ? "failing" : ""}`} style={span(part.start, part.end, longest)} />;
+  return (
+    <span class={`call ${colourOf(place)} ${part.error ? "failing" : ""}`} style={span(part.start, part.end, longest)}>
+      <span aria-hidden="true">{place + 1}</span>
+    </span>
+  );
 }
 
 function Number(props: { place: number }) {
