@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
+from modelflow.profile.gpu import gpu_figures
 from modelflow.runtime.stats import NOTHING, ThreadTime, read_schedule
 
 # Seconds between two probes of the interpreter's lock: few enough to cause no load, and enough for
@@ -31,7 +32,8 @@ def process_figures() -> dict[str, float]:
         Python's garbage collections since the first call of this function. ``front_end_seconds``:
         the time of a server's HTTP threads. ``front_end_runnable_seconds``: their time of waiting
         for a processor. ``front_ends``: the number of these threads. ``processes``: 1, and in the
-        sum of several processes their number.
+        sum of several processes their number. On a machine with GPUs: ``gpus``, their number.
+        ``gpu_share``: the sum of their shares of time at work. ``gpu_bytes``: their memory in use.
     """
     _COLLECTIONS.begin()
     found = {
@@ -40,6 +42,7 @@ def process_figures() -> dict[str, float]:
         "children_seconds": _children(),
         "collection_seconds": _COLLECTIONS.seconds,
         **_front_end(),
+        **_gpus(),
     }
     busy = _machine_busy()
     if busy is not None:
@@ -90,6 +93,15 @@ def _front_end() -> dict[str, float]:
         "front_end_runnable_seconds": sum(waited for _, waited in times),
         "front_ends": float(len(threads)),
     }
+
+
+def _gpus() -> dict[str, float]:
+    """Returns the number of GPUs, and the sums of their figures."""
+    gpus = [values for _, values in gpu_figures()]
+    if not gpus:
+        return {}
+    share, used = (sum(one[name] for one in gpus) for name in ("utilization", "used"))
+    return {"gpus": float(len(gpus)), "gpu_share": share, "gpu_bytes": float(used)}
 
 
 def _children() -> float:

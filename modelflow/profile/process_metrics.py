@@ -3,12 +3,10 @@
 import platform
 import threading
 from collections.abc import Iterator
-from importlib import import_module
-from importlib.util import find_spec
-from typing import Any
 
 import modelflow
 from modelflow.errors import MissingDependencyError
+from modelflow.profile.gpu import gpu_figures
 
 try:
     from prometheus_client import CollectorRegistry
@@ -49,27 +47,9 @@ def process_families() -> Iterator[Metric]:
 
 
 def _gpu_families() -> Iterator[Metric]:
-    if find_spec("pynvml") is None:
-        return
-    nvml = import_module("pynvml")
-    try:
-        nvml.nvmlInit()
-    except nvml.NVMLError:  # a machine without a GPU, or without its driver
-        return
-    try:
-        figures = [_gpu_figures(nvml, number) for number in range(nvml.nvmlDeviceGetCount())]
-    finally:
-        nvml.nvmlShutdown()
-    for name, text, key in _GPU:
+    figures = gpu_figures()
+    for name, text, key in _GPU if figures else ():
         family = GaugeMetricFamily(name, text, labels=("gpu_uuid",))
         for uuid, values in figures:
             family.add_metric([uuid], values[key])
         yield family
-
-
-def _gpu_figures(nvml: Any, number: int) -> tuple[str, dict[str, float]]:
-    device = nvml.nvmlDeviceGetHandleByIndex(number)
-    memory = nvml.nvmlDeviceGetMemoryInfo(device)
-    share = nvml.nvmlDeviceGetUtilizationRates(device).gpu / 100
-    values = {"utilization": share, "total": memory.total, "used": memory.used}
-    return nvml.nvmlDeviceGetUUID(device), values

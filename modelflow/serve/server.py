@@ -200,6 +200,7 @@ class Server:
         if self._member is None:
             self._open_grpc(self._http)
         loop_queue = self._http.loop_queue
+        loop_queue.post(frontend.start)
         self._stock.begin(loop_queue, partial(self._settled.put, None))
         if self._member is not None:
             self._http.last = self._member.end

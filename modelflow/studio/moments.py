@@ -2,12 +2,13 @@
 
 import json
 from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from modelflow.draw.layout import layout_of
 from modelflow.draw.outline import PORT, Outline
-from modelflow.draw.shapes import SIGNS, Box, Size
+from modelflow.draw.shapes import SIGNS, Box, Direction, Size
 from modelflow.profile.snapshot import Snapshot
 from modelflow.studio.frame import frame_of
 from modelflow.studio.verdict import VERDICT_SECONDS, SteadyVerdict
@@ -17,16 +18,31 @@ _CARD: Size = (196.0, 102.0)
 _PORT_HEIGHT, _PORT_LEAST, _LETTER, _EDGE = 34.0, 76.0, 8.0, 30.0
 
 
-def picture_of(outline: Outline) -> dict[str, Any]:
-    """Returns boxes and wires as JSON values (``studio/src/live/frame.ts``: ``Picture``)."""
+Plan = Sequence[Mapping[str, str]]
+"""The rows of a plan, as in `Snapshot`."""
+
+
+def picture_of(outline: Outline, plan: Plan = ()) -> dict[str, Any]:
+    """Returns drawings and plan as JSON values (``studio/src/live/frame.ts``: ``Picture``).
+
+    A narrow page shows ``down``, in which the data runs from top to bottom.
+    """
+    return {
+        "name": outline.name,
+        **_drawing(outline, "auto"),
+        "down": _drawing(outline, "down"),
+        "plan": {row["node"]: dict(row) for row in plan},
+    }
+
+
+def _drawing(outline: Outline, direction: Direction) -> dict[str, Any]:
     sizes = {node.name: card_size(node.name, node.kind) for node in outline.nodes}
-    layout = layout_of(outline, sizes, "auto").at_origin()
+    layout = layout_of(outline, sizes, direction).at_origin()
     wires = [
         {"source": edge.source, "target": edge.target, "path": wire.path, "label": wire.label}
         for edge, wire in zip(outline.edges, layout.wires, strict=True)
     ]
     return {
-        "name": outline.name,
         "width": layout.width,
         "height": layout.height,
         "boxes": [_box(box) for box in layout.boxes],
@@ -50,14 +66,14 @@ class Moments:
     """The snapshots of a flow from the last seconds.
 
     Attributes:
-        picture: The places of the nodes, as an event. Empty before the first snapshot.
+        picture: The places and the plan of the nodes, as an event. Empty before the first snapshot.
         frame: The values of the nodes, as an event. Empty before the first snapshot.
     """
 
     def __init__(self) -> None:
         self.picture = b""
         self.frame = b""
-        self._outline = Outline()
+        self._drawn: tuple[Outline, Plan] = (Outline(), ())
         self._seen: deque[Snapshot] = deque()
         self._verdict = SteadyVerdict()
 
@@ -70,9 +86,10 @@ class Moments:
         seen.append(snapshot)
         while snapshot.stats.time - seen[0].stats.time > VERDICT_SECONDS:
             seen.popleft()
-        if not self.picture or snapshot.outline != self._outline:
-            self._outline = snapshot.outline
-            self.picture = event("picture", picture_of(snapshot.outline))
+        drawn = snapshot.outline, snapshot.plan
+        if not self.picture or drawn != self._drawn:
+            self._drawn = drawn
+            self.picture = event("picture", picture_of(*drawn))
         moments = tuple(seen)
         self.frame = event("frame", frame_of(moments, self._verdict.follow(moments)))
 

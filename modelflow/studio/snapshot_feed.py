@@ -1,7 +1,7 @@
 """Reads a flow while pages watch the flow, and sends each snapshot to all pages.
 
-The thread of a `SnapshotFeed` sleeps while no page watches. The flow is not read then, and has no
-cost.
+While no page watches, the thread of a `SnapshotFeed` reads the flow once in ten seconds, for the
+history with which the next page begins.
 """
 
 import logging
@@ -13,6 +13,7 @@ from modelflow.errors import ModelflowError, describe_error
 from modelflow.http.request import StreamingResponse
 from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.profile.snapshot import Snapshot
+from modelflow.studio.history import SAMPLE_SECONDS, History
 from modelflow.studio.moments import Moments, event
 
 _log = logging.getLogger(__name__)
@@ -22,7 +23,8 @@ class News(NamedTuple):
     """The current state of a flow, as server-sent events.
 
     Attributes:
-        picture: The places of the nodes. Sent once, and again after each change.
+        picture: The places of the nodes, and the changes of the flow. Sent once, and again after
+            each change.
         frame: The values of the nodes.
         is_last: Whether no further events follow.
     """
@@ -45,7 +47,7 @@ class SnapshotFeed:
     def __init__(
         self, look: Callable[[], Snapshot], every: float, beside: Callable[[], bytes] = bytes
     ) -> None:
-        """Starts the thread, which waits for the first watcher.
+        """Starts the thread, which reads the flow seldom until the first watcher comes.
 
         Args:
             look: Returns the current snapshot of the flow. Raises a `ModelflowError` if the flow
@@ -58,8 +60,10 @@ class SnapshotFeed:
         self._beside = beside
         self._watches: list[Watch] = []
         self._moments = Moments()
+        self._history = History()
         self._changed = threading.Condition()
         self._is_over = False
+        self._has_new_watch = self._is_watched = False
         self._last: News | None = None  # set once the feed has ended
         self._is_lost = False  # whether the flow did not answer the last time
         self._thread = threading.Thread(target=self._main, name="modelflow-studio/board")
@@ -71,6 +75,7 @@ class SnapshotFeed:
             last = self._last
             if last is None:
                 self._watches.append(watch)
+                self._has_new_watch = True
                 self._changed.notify_all()
         if last is not None:
             watch(last)
@@ -82,6 +87,10 @@ class SnapshotFeed:
                 self._watches.remove(watch)
                 self._changed.notify_all()
 
+    def history(self) -> bytes:
+        """Returns the last hour as an event; see `History`."""
+        return self._history.event()
+
     def close(self) -> None:
         """Sends the last state to all watchers, and ends the thread."""
         with self._changed:
@@ -92,34 +101,42 @@ class SnapshotFeed:
     def _main(self) -> None:
         try:
             while self._wait():
-                self._tell(self._news())
-            last = News(self._moments.picture, b"") if self._is_lost else self._news()
+                news = self._news()
+                if news.frame:
+                    self._tell(news)
+            last = News(self._still, b"") if self._is_lost else self._news()
             self._tell(last, is_last=True)
         except Exception as error:  # noqa: BLE001 - reported to the watchers and to the log
             text = f"the figures cannot be shown: {describe_error(error)}"
             _log.exception(text)
-            self._tell(News(self._moments.picture, event("lost", text)), is_last=True)
+            self._tell(News(self._still, event("lost", text)), is_last=True)
 
     def _wait(self) -> bool:
         """Waits until the next snapshot is due; returns False once the feed is closed."""
         with self._changed:
-            before = len(self._watches)
-            if before:
-                self._changed.wait_for(
-                    lambda: self._is_over or len(self._watches) > before, self._every
-                )
-            self._changed.wait_for(lambda: self._is_over or bool(self._watches))
+            due = self._every if self._watches else SAMPLE_SECONDS
+            self._changed.wait_for(lambda: self._is_over or self._has_new_watch, due)
+            self._has_new_watch = False
+            self._is_watched = bool(self._watches)
             return not self._is_over
 
     def _news(self) -> News:
         moments = self._moments
         try:
-            moments.add(self._look())
+            snapshot = self._look()
         except ModelflowError as error:
             self._is_lost = True
-            return News(moments.picture, self._beside() + event("lost", str(error)))
+            return News(self._still, self._beside() + event("lost", str(error)))
         self._is_lost = False
-        return News(moments.picture, self._beside() + moments.frame)
+        self._history.add(snapshot)
+        if not (self._is_watched or self._is_over):
+            return News(b"", b"")
+        moments.add(snapshot)
+        return News(self._still, self._beside() + moments.frame)
+
+    @property
+    def _still(self) -> bytes:
+        return self._moments.picture + self._history.changes
 
     def _tell(self, news: News, *, is_last: bool = False) -> None:
         news = news._replace(is_last=is_last)
@@ -142,6 +159,7 @@ class Viewer:
         self._loop_queue = loop_queue
         self._body_stream: StreamingResponse | None = None
         self._picture = b""
+        self._has_history = False
         self._lock = threading.Lock()
         self._latest: News | None = None  # waits for the server's thread
 
@@ -167,7 +185,9 @@ class Viewer:
             return
         is_known = news.picture == self._picture
         self._picture = news.picture
-        body_stream.send((b"" if is_known else news.picture) + news.frame)
+        history = b"" if self._has_history else self._board.history()
+        self._has_history = True
+        body_stream.send(history + (b"" if is_known else news.picture) + news.frame)
         if news.is_last:
             body_stream.send(_END)
             body_stream.end()

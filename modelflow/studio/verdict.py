@@ -2,14 +2,15 @@
 
 The figures of ten seconds vary, and so does the doctor's opinion. A page that changes its sentence
 each second helps nobody. A sentence is therefore kept until another one has been right for ten
-seconds without a break. The other one is shown beside it meanwhile.
+seconds without a break. The other one is shown beside it meanwhile. Only "idle" gives way at once,
+because the first row refutes it.
 """
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from modelflow.insight.doctor import Case, diagnose, format_changes
+from modelflow.insight.doctor import Case, Cause, diagnose, format_changes
 from modelflow.profile.snapshot import Snapshot
 
 VERDICT_SECONDS = 10.0
@@ -76,7 +77,10 @@ def verdict_of(moments: Sequence[Snapshot]) -> Verdict:
     if found.findings:
         finding = found.findings[0]
         change, cause = format_changes(finding.change), str(finding.cause)
-        return Verdict(finding.headline, finding.node, "finding", change, cause, finding.second)
+        # Nothing is wrong with the flow itself if other programs use the processors.
+        is_foreign = finding.cause is Cause.FOREIGN_LOAD
+        node, level = ("", "idle") if is_foreign else (finding.node, "finding")
+        return Verdict(finding.headline, node, level, change, cause, finding.second)
     if found.is_idle:
         stuck = next((node.node for node in nodes if node.busy >= _STUCK / node.threads), None)
         if stuck is not None:
@@ -106,7 +110,8 @@ class SteadyVerdict:
             found: The present opinion.
             time: The time of the last snapshot, in seconds.
         """
-        if self._shown == LOOKING or found == LOOKING or found.equals(self._shown):
+        is_refuted = self._shown.level == "idle" and not self._shown.cause
+        if is_refuted or found == LOOKING or found.equals(self._shown):
             self._shown, self._other, self._right = found, found, time
             return found
         if not found.equals(self._other):

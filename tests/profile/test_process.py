@@ -70,3 +70,12 @@ def test_the_threads_that_serve_http_are_told_apart():
     finally:
         over.set()
         thread.join()
+
+
+def test_the_gpus_of_the_machine_are_added_up(monkeypatch):
+    gpus = [("GPU-0", {"utilization": 0.5, "total": 100, "used": 40})] * 2
+    monkeypatch.setattr("modelflow.profile.process.gpu_figures", lambda: gpus)
+    figures = process_figures()
+    assert (figures["gpus"], figures["gpu_share"], figures["gpu_bytes"]) == (2.0, 1.0, 80.0)
+    monkeypatch.setattr("modelflow.profile.process.gpu_figures", list)
+    assert "gpus" not in process_figures()

@@ -1,17 +1,39 @@
 """Tests of ``/dashboard`` in the browser."""
 
+import asyncio
 import contextlib
 import http.client
+import itertools
 import json
 import threading
+import types
+from dataclasses import replace
 
 import pytest
 
 import modelflow
+from modelflow.serve.http.dashboard import Dashboard
+from modelflow.serve.interfaces import GroupCounts
 from modelflow.serve.server import ServeOptions, Server
+from modelflow.studio.history import History
 from tests.browser import browsing, needs_browser
 from tests.programs import LIMIT
 from tests.serve.clients import TYPED, ask, mean, send
+
+
+@pytest.fixture
+def added(monkeypatch):
+    """Makes samples short, and returns the semaphore that counts them."""
+    semaphore, add = threading.Semaphore(0), History.add
+
+    def count(*arguments):
+        add(*arguments)
+        semaphore.release()
+
+    monkeypatch.setattr(History, "add", count)
+    for module in ("modelflow.studio.history", "modelflow.serve.http.dashboard"):
+        monkeypatch.setattr(f"{module}.SAMPLE_SECONDS", 0.02)
+    return semaphore
 
 
 @pytest.fixture
@@ -85,6 +107,7 @@ def test_what_an_error_said_is_not_shown(server):
     with watched(server, "/dashboard/events/alpha") as answer:
         frame = next(value for name, value in events(answer) if name == "frame")
     (trouble,) = frame["troubles"]
+    assert list(trouble.pop("at")) == ["ZeroDivisionError"]
     assert trouble == {
         "node": "mean",
         "count": 1,
@@ -158,3 +181,54 @@ def test_a_browser_asks_for_the_key_and_shows_one_model_after_the_other(server):
         page.reload()
         expect(rows).to_have_text("3")
         assert [one for one in browser.complaints if "401" not in one] == []
+
+
+def test_the_history_of_a_model_grows_without_a_page_and_begins_the_next(added, server):
+    for _ in range(8):  # of two models
+        assert added.acquire(timeout=LIMIT)
+    with watched(server, "/dashboard/events/beta") as answer:
+        found = list(itertools.islice(events(answer), 3))
+    assert [name for name, _ in found] == ["models", "history", "picture"]
+    assert len(found[1][1][0]) == 8
+
+
+class _Group:
+    """Stands for the processes of a server with one model, whose version the test sets."""
+
+    def __init__(self, snapshot):
+        self.snapshot = snapshot
+
+    def counts(self, told):
+        told(GroupCounts([self.snapshot]))
+
+
+class _Body:
+    """The body of a reply, which keeps the events that follow a change."""
+
+    has_room = True
+
+    def __init__(self):
+        self.changes = asyncio.Queue()
+
+    def send(self, data):
+        if b"event: changes" in data:
+            self.changes.put_nowait(data)
+
+
+def test_another_version_is_marked_in_the_history(server):
+    seen = []
+    server._group.counts(seen.append)
+    (first, *_) = seen[0].snapshots
+    group = _Group(first)
+    dashboard = Dashboard(group, types.SimpleNamespace(unready=dict))
+
+    async def watch():
+        body = _Body()
+        request = types.SimpleNamespace(answer=lambda reply: reply.begin(body))
+        dashboard.endpoints[-1].answer["GET"](request, {})
+        group.snapshot = replace(first, version=2)
+        sent = await asyncio.wait_for(body.changes.get(), LIMIT)
+        body.on_gone()
+        return sent
+
+    assert b'"version 2"' in asyncio.run(watch())

@@ -2,6 +2,7 @@
 
 import contextlib
 import http.client
+import itertools
 import json
 import queue
 import threading
@@ -102,6 +103,23 @@ def test_nobody_looks_at_a_flow_that_nobody_watches(flow):
     assert "modelflow-studio/board" not in [thread.name for thread in threading.enumerate()]
 
 
+def test_the_history_grows_without_a_viewer_and_is_sent_once(flow, monkeypatch):
+    for module in ("history", "snapshot_feed"):
+        monkeypatch.setattr(f"modelflow.studio.{module}.SAMPLE_SECONDS", 0.01)
+    for second in range(1, 9):
+        flow.moments.put(moment(float(second), rows=7 * second))
+    with Dashboard(flow.look, every=0.01) as page:
+        for _ in range(9):
+            flow.looks.get(timeout=LIMIT)
+        with asked(page) as answer:
+            told = list(itertools.islice(events(answer), 8))
+    names = [name for name, _ in told]
+    assert names.count("history") == 1
+    assert names.index("history") < names.index("frame")
+    samples = told[names.index("history")][1]
+    assert [rate for _, rate, *_ in samples[:7]] == 7 * [7.0]
+
+
 def test_two_viewers_see_the_same(flow):
     with Dashboard(flow.look) as page, asked(page) as one, asked(page) as other:
         assert next(events(one)) == next(events(other))
@@ -148,7 +166,8 @@ def test_a_flow_that_has_begun_anew_is_shown_from_its_own_beginning(flow):
         told = events(answer)
         next(told)
         flow.moments.put(moment(2.0, rows=20))
-        rates = [f["nodes"][0]["rate"] for _, f in (next(told) for _ in range(3))]
+        frames = (value for name, value in told if name == "frame")
+        rates = [next(frames)["nodes"][0]["rate"] for _ in range(3)]
     assert min(rates) >= 0
     assert rates[-1] == 10.0 or rates[1] == 10.0
 

@@ -1,6 +1,7 @@
 """Tests of the data that a page shows of a flow at one moment."""
 
 import json
+from dataclasses import replace
 
 from modelflow.studio.frame import frame_of
 from modelflow.studio.moments import picture_of
@@ -54,6 +55,7 @@ def test_failed_rows_are_told_with_their_last_error():
         "node": "decode",
         "count": 600,
         "kinds": {"ValueError": 600},
+        "at": {},
         "last": "a.jpg: no",
     }
 
@@ -66,3 +68,49 @@ def test_a_picture_has_a_box_a_node_and_a_wire_an_edge():
         ("decode", "infer"),
     ]
     assert json.loads(json.dumps(picture)) == picture
+
+
+def test_rows_inside_are_those_in_queues_and_in_calls():
+    frame = frame_of([moment(1.0, queue=3)], FINE)
+    assert frame["inside"] == 6
+    calling = replace(moment(1.0, queue=3).stats["infer"], calling=2)
+    now = moment(1.0, queue=3)
+    nodes = {**now.stats.nodes, "infer": calling}
+    now = replace(now, stats=replace(now.stats, nodes=nodes))
+    assert frame_of([now], FINE)["inside"] == 8
+
+
+def test_the_details_of_a_node_cover_all_moments():
+    frame = frame_of([moment(float(second), rows=second * 10) for second in range(11)], FINE)
+    details = frame["nodes"][0]["details"]
+    assert details["batches"] == [(1, 1, 100)]
+    assert (details["closed"], details["cores"]) == ({}, {})
+
+
+def test_many_batch_sizes_share_bars_of_one_width():
+    before, after = moment(1.0), moment(3.0)
+    sizes = dict.fromkeys(range(1, 65), 2)
+    node = replace(after.stats["decode"], batch_sizes=sizes, batch_size=64)
+    nodes = {**after.stats.nodes, "decode": node}
+    after = replace(after, stats=replace(after.stats, nodes=nodes))
+    bars = frame_of([before, after], FINE)["nodes"][0]["details"]["batches"]
+    assert len(bars) <= 12
+    assert bars[0] == (1, 6, 12)
+    assert sum(count for _, _, count in bars) == 128
+
+
+def test_a_graph_with_inputs_has_requests_and_one_with_sources_a_passage():
+    outline = replace(OUTLINE, nodes=OUTLINE.nodes[1:], edges=OUTLINE.edges[1:])
+    with_requests, without = moment(1.0), replace(moment(1.0), outline=outline)
+    assert frame_of([with_requests], FINE)["in_flight"] == 0
+    assert frame_of([without], FINE)["in_flight"] is None
+    assert frame_of([with_requests], FINE)["passage"] is None
+
+
+def test_a_picture_is_drawn_to_the_right_and_down():
+    picture = picture_of(OUTLINE, moment(1.0).plan)
+    right = [box["x"] for box in picture["boxes"]]
+    down = [box["y"] for box in picture["down"]["boxes"]]
+    assert right == sorted(right)
+    assert down == sorted(down)
+    assert picture["plan"]["infer"]["device"] == "cpu"

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from modelflow.insight.doctor import Cause, Diagnosis, Finding
 from modelflow.studio.verdict import LOOKING, SteadyVerdict, Verdict, verdict_of
 from tests.studio.moments import moment
 
@@ -67,6 +68,16 @@ def test_a_verdict_that_is_never_right_again_gives_way_although_two_others_alter
     assert {one.node for one in shown[29:]} == {shown[29].node}
 
 
+def test_idle_gives_way_at_once_and_comes_back_after_ten_seconds():
+    idle = Verdict("idle: nothing has come in")
+    steady = SteadyVerdict()
+    assert steady.take(idle, 0.0) == idle
+    assert steady.take(SLOW, 0.5) == SLOW
+    assert steady.take(idle, 1.0).text == SLOW.text
+    assert steady.take(idle, 10.5).text == SLOW.text
+    assert steady.take(idle, 11.0) == idle
+
+
 def test_the_same_opinion_with_other_figures_is_shown_at_once():
     steady = SteadyVerdict()
     steady.take(SLOW, 0.0)
@@ -76,3 +87,12 @@ def test_the_same_opinion_with_other_figures_is_shown_at_once():
     steady = SteadyVerdict()
     steady.take(GOOD, 0.0)
     assert steady.take(busiest, 1.0) == busiest
+
+
+def test_a_machine_that_others_use_is_no_fault_of_the_flow(monkeypatch):
+    finding = Finding("infer", Cause.FOREIGN_LOAD, "other programs have the processors")
+    monkeypatch.setattr(
+        "modelflow.studio.verdict.diagnose", lambda case: Diagnosis((finding,), None, "", ())
+    )
+    verdict = verdict_of([moment(1.0), moment(9.0, rows=800)])
+    assert (verdict.level, verdict.node, verdict.cause) == ("idle", "", "foreign load")

@@ -69,6 +69,7 @@ class ChainCall(BatchCall):
                 deadlines = deadlines_of(columns)
                 late = expire(columns, deadlines, self._clock.now(), plan, stream_of, stats)
                 columns, has_errors = late or columns, has_errors or late is not None
+            stats.size = len(columns[0])
             stats.busy_since = start = self._clock.now()
             columns = call.process(columns, has_errors, stream_of)
             end = self._clock.now()

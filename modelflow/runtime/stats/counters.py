@@ -17,8 +17,10 @@ class WorkerStats:
         errors: The number of rows that failed in the unit.
         passed: The number of rows that were in error before, and passed by the unit.
         failures: The failed rows by the type name of the exception.
+        failed_at: The clock's time of the last failed row by the type name of the exception.
         last_error: The time and the text of the last error.
         expired: The number of rows whose deadline had passed before the call of the unit.
+        size: The number of rows of the current or the last call.
         cost: The expected seconds of a call. A slower call raises the value immediately, faster
             calls lower it gradually. Infinite before the first call.
         row: The average seconds for a row of the last call.
@@ -51,6 +53,7 @@ class WorkerStats:
         "cost",
         "errors",
         "expired",
+        "failed_at",
         "failures",
         "is_ordered",
         "is_part",
@@ -66,6 +69,7 @@ class WorkerStats:
         "row",
         "service",
         "since",
+        "size",
         "starved",
         "thread",
         "until",
@@ -80,8 +84,9 @@ class WorkerStats:
     blocked_since: float | None
 
     def __init__(self) -> None:
-        self.errors = self.passed = self.expired = self.moved = self.moved_bytes = 0
+        self.errors = self.passed = self.expired = self.moved = self.moved_bytes = self.size = 0
         self.failures: Counter[str] = Counter()
+        self.failed_at: dict[str, float] = {}
         self.last_error = (-inf, "")
         self.cost = inf
         self.by_size: dict[int, list[float]] = {}
@@ -104,6 +109,7 @@ class WorkerStats:
             now: The clock's time.
         """
         self.failures.update(kinds)
+        self.failed_at.update(dict.fromkeys(kinds, now))
         if last:
             self.last_error = (now, last)
 

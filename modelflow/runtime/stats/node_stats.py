@@ -34,6 +34,7 @@ class NodeStats:
             unit and do not count, unless the unit is exception-visible.
         errors: The number of rows that failed in the unit.
         failures: The failed rows by the type name of the exception.
+        failed_at: Type name of the exception -> the clock's time of the last such error.
         last_error: The shortened text of the last error with its item, or ``""``.
         expired: The number of rows whose deadline had passed when they reached the node.
         dropped: The number of rows of cancelled sessions that never reached the unit.
@@ -47,6 +48,7 @@ class NodeStats:
         runnable: Seconds in which the threads were ready to run, but other threads had the
             processors.
         queue: The number of ready rows that wait now.
+        calling: The number of rows in calls now.
         capacity: The number of rows at which senders wait. The least, if ports differ.
         moved, moved_bytes: Buffers that this node copied between devices, and their bytes.
         moving: Seconds of the threads in these copies.
@@ -83,6 +85,7 @@ class NodeStats:
     buffers: int = 0
     errors: int = 0
     failures: dict[str, int] = field(default_factory=dict)
+    failed_at: dict[str, float] = field(default_factory=dict)
     last_error: str = ""
     expired: int = 0
     dropped: int = 0
@@ -95,6 +98,7 @@ class NodeStats:
     on_core: float = 0.0
     runnable: float = 0.0
     queue: int = 0
+    calling: int = 0
     capacity: int = 0
     moved: int = 0
     moved_bytes: int = 0
@@ -148,6 +152,7 @@ class NodeStats:
         batch_size = max(self.batch_size, other.batch_size)
         error = other.last_error or self.last_error
         mixed["last_error"] = error
+        mixed["failed_at"] = _latest((self.failed_at, other.failed_at))
         # Several processes may use one replica and report the same values, so they are not added.
         replicas = {**self.replicas, **other.replicas}
         gone = dict(self.replicas.get(GONE, {}))
@@ -163,7 +168,7 @@ class NodeStats:
         """The statistics of an ended node, without current values such as the queue length."""
         inside = {name: node.past for name, node in self.inside.items()}
         replicas = {GONE: inside} if inside else {}
-        return replace(self, threads=0, queue=0, capacity=0, replicas=replicas)
+        return replace(self, threads=0, queue=0, calling=0, capacity=0, replicas=replicas)
 
     @property
     def without_words(self) -> "NodeStats":
@@ -212,6 +217,7 @@ class NodeStats:
             - sum(counter.passed for counter in counters),
             errors=sum(counter.errors for counter in counters),
             failures=dict(failures),
+            failed_at=_latest(dict(counter.failed_at) for counter in counters),
             last_error=max(counter.last_error for counter in counters)[1] if counters else "",
             expired=sum(counter.expired for counter in counters),
             seconds=sum(one[0] for one in times),
@@ -222,6 +228,7 @@ class NodeStats:
             lent=sum(one[5] for one in times),
             on_core=sum(ran for ran, _ in threads),
             runnable=sum(waited for _, waited in threads),
+            calling=sum(one.size for one in counters if one.busy_since is not None),
             moved=sum(counter.moved for counter in counters),
             moved_bytes=sum(counter.moved_bytes for counter in counters),
             moving=sum(counter.moving for counter in counters),
@@ -250,6 +257,7 @@ _ADDED = (
     "on_core",
     "runnable",
     "queue",
+    "calling",
     "capacity",
     "moved",
     "moved_bytes",
@@ -271,6 +279,14 @@ def add_up(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> dict[Any, Any]:
     found = dict(one)
     for key, value in other.items():
         found[key] = found.get(key, 0) + value
+    return found
+
+
+def _latest(times: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Returns the latest time of each key."""
+    found: dict[str, float] = {}
+    for one in times:
+        found.update({key: max(time, found.get(key, time)) for key, time in one.items()})
     return found
 
 

@@ -255,6 +255,7 @@ class Worker(WorkerReport):
             # Not `_enter` and `_leave`, because every batch passes here, and calls cost time.
             stats = self._stats
             self.phase = "process"
+            stats.size = size
             stats.busy_since = start = self._clock.now()
             if self._on_device is not None:
                 results, has_errors = self._on_device.process(self._batch_call, batch, has_errors)

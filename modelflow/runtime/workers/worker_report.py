@@ -127,6 +127,7 @@ class WorkerReport:
 
     def _enter(self, phase: str) -> float:
         self.phase = phase
+        self._stats.size = 0
         self._stats.busy_since = now = self._clock.now()
         return now
 

@@ -16,6 +16,7 @@ from modelflow.serve.access.router import Endpoint, endpoint
 from modelflow.serve.interfaces import GroupCounts, ReplicaGroup
 from modelflow.serve.metrics.snapshot import ModelSnapshot
 from modelflow.serve.repository.models import Models
+from modelflow.studio.history import SAMPLE_SECONDS, History
 from modelflow.studio.moments import Moments, event
 from modelflow.studio.pages import PAGES, STREAM, page_reply
 from modelflow.wire.problem import shorten
@@ -30,7 +31,7 @@ _EVENTS = re.compile("/dashboard/events(?:/(?P<name>[^/]+))?", re.IGNORECASE)
 class Dashboard:
     """The endpoints of the dashboard. Call the methods on the server's thread.
 
-    Snapshots are taken only while a page is open.
+    Snapshots are taken twice a second while a page is open, and else once in ten seconds.
     """
 
     def __init__(self, replica_group: ReplicaGroup, models: Models) -> None:
@@ -38,19 +39,43 @@ class Dashboard:
         self._group = replica_group
         self._models = models
         self._watches: set[_Watch] = set()
+        self._histories: dict[str, History] = {}
+        self._timer: asyncio.TimerHandle | None = None
         self.endpoints: tuple[Endpoint, ...] = (
             endpoint("/dashboard", GET=_move).of(None),
             endpoint(f"/dashboard/(?P<file>{_FILES})", GET=_page).of(None),
             Endpoint(_EVENTS, {"GET": self._watch}, Group.METRICS),
         )
 
+    def start(self) -> None:
+        """Starts the history of the models."""
+        self._timer = asyncio.get_running_loop().call_later(SAMPLE_SECONDS, self.start)
+        self._group.counts(self._note)
+
+    def _note(self, counts: GroupCounts) -> None:
+        """Adds the counts to the histories, and forgets models that are no longer served."""
+        newest = {model.name: model for model in sorted(counts.snapshots, key=_version_of)}
+        self._histories = {name: self._histories.get(name) or History() for name in newest}
+        for name, model in newest.items():
+            self._histories[name].add(model.snapshot, model.version)
+
+    def _history(self, model: ModelSnapshot) -> History:
+        """Returns the history of a shown model, with its present state added."""
+        history = self._histories.setdefault(model.name, History())
+        history.add(model.snapshot, model.version)
+        return history
+
     def end(self) -> None:
         """Notifies every open page that the server stops."""
+        if self._timer is not None:
+            self._timer.cancel()
         for watch in tuple(self._watches):
             watch.end()
 
     def _watch(self, http_request: HttpRequest, names: Mapping[str, str]) -> None:
-        watch = _Watch(self._group, self._models, names.get("name"), self._watches.discard)
+        watch = _Watch(
+            self._group, self._models, names.get("name"), self._history, self._watches.discard
+        )
         self._watches.add(watch)
         http_request.answer(StreamingReply(200, watch.begin, STREAM))
 
@@ -71,6 +96,7 @@ class _Watch:
         replica_group: ReplicaGroup,
         models: Models,
         name: str | None,
+        history: Callable[[ModelSnapshot], History],
         forget: Callable[["_Watch"], object],
     ) -> None:
         """Stores the parts of the stream.
@@ -79,17 +105,20 @@ class _Watch:
             replica_group: The group that collects counts.
             models: The served models.
             name: The shown model, or None for the first model.
+            history: Returns the history of a model, with its present state added.
             forget: Called with this object when the stream ends.
         """
         self._group = replica_group
         self._models = models
         self._name = name
+        self._history = history
         self._forget = forget
         self._body_stream: StreamingResponse | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._known = b""  # the last event about all models
         self._shown: tuple[str, int] | None = None
         self._picture = b""
+        self._told: str | None = None  # the model whose history the page has
         self._moments = Moments()
 
     def begin(self, body_stream: StreamingResponse) -> None:
@@ -136,12 +165,22 @@ class _Watch:
         """Returns the newest version of the shown model, or None if not served."""
         name = self._name if self._name is not None else names[0] if names else None
         found = [model for model in counts.snapshots if model.name == name]
-        return max(found, key=lambda model: model.version, default=None)
+        return max(found, key=_version_of, default=None)
 
     def _list_changes(self, model: ModelSnapshot) -> list[bytes]:
         shown_now = model.name, model.version
         if shown_now != self._shown:
             self._shown, self._moments = shown_now, Moments()
         self._moments.add(model.snapshot)
-        known, self._picture = self._picture, self._moments.picture
-        return [b"" if known == self._picture else self._picture, self._moments.frame]
+        history = self._history(model)
+        known, self._picture = self._picture, self._moments.picture + history.changes
+        told, self._told = self._told, model.name
+        return [
+            b"" if told == model.name else history.event(),
+            b"" if known == self._picture else self._picture,
+            self._moments.frame,
+        ]
+
+
+def _version_of(model: ModelSnapshot) -> int:
+    return model.version

@@ -68,6 +68,10 @@ class HttpFrontend:
         )
         self._router = Router(endpoints)
 
+    def start(self) -> None:
+        """Starts the history of the models."""
+        self._dashboard.start()
+
     def end(self) -> None:
         """Ends the endless streams because the server stops."""
         self._dashboard.end()

@@ -1,6 +1,6 @@
 // The graph with the current figures of each node.
 
-import type { Box, Frame, NodeFrame, Picture, Wire } from "./frame";
+import type { Box, Drawing, Frame, NodeFrame, Wire } from "./frame";
 import { rateOf, shareOf } from "../words";
 
 const CELLS = 16;
@@ -9,25 +9,33 @@ const FULL = 0.9;
 // The smallest scale of a graph. A graph that still does not fit scrolls.
 const SHRUNK = 0.55;
 
-export function Graph(props: { picture: Picture; frame: Frame | null }) {
-  const { picture, frame } = props;
+interface GraphProps {
+  name: string;
+  drawing: Drawing;
+  frame: Frame | null;
+  opened: string;
+  open: (node: string) => void;
+}
+
+export function Graph(props: GraphProps) {
+  const { drawing, frame, opened, open } = props;
   const nodes = new Map(frame?.nodes.map((node) => [node.node, node]));
   const limiting = frame?.verdict.level === "finding" ? frame.verdict.node : "";
   const fastest = fastestOf(frame);
   return (
     <svg
       class="graph"
-      viewBox={`0 0 ${picture.width} ${picture.height}`}
-      style={{ width: `clamp(${SHRUNK * picture.width}px, 100%, ${picture.width}px)`, height: "auto" }}
+      viewBox={`0 0 ${drawing.width} ${drawing.height}`}
+      style={{ width: `clamp(${SHRUNK * drawing.width}px, 100%, ${drawing.width}px)`, height: "auto" }}
       role="group"
-      aria-label={`Graph ${picture.name}`}
+      aria-label={`Graph ${props.name}`}
     >
       <Arrow />
-      {picture.wires.map((wire) => (
+      {drawing.wires.map((wire) => (
         <Line wire={wire} nodes={nodes} fastest={fastest} />
       ))}
-      {picture.boxes.map((box) => (
-        <Card box={box} node={nodes.get(box.name)} isLimiting={box.name === limiting} />
+      {drawing.boxes.map((box) => (
+        <Card box={box} node={nodes.get(box.name)} isLimiting={box.name === limiting} isOpen={box.name === opened} open={open} />
       ))}
     </svg>
   );
@@ -81,8 +89,14 @@ function Line(props: { wire: Wire; nodes: Map<string, NodeFrame>; fastest: numbe
   );
 }
 
-function Card(props: { box: Box; node: NodeFrame | undefined; isLimiting: boolean }) {
-  const { box, node, isLimiting } = props;
+function Card(props: { box: Box; node: NodeFrame | undefined; isLimiting: boolean; isOpen: boolean; open: (node: string) => void }) {
+  const { box, node, isLimiting, isOpen, open } = props;
+  const press = (event: KeyboardEvent) => {
+    if (event.key !== "Enter" && event.key !== " ") return;
+    event.preventDefault();
+    open(box.name);
+  };
+  const button = node ? { role: "button" as const, "aria-expanded": isOpen, onClick: () => open(box.name), onKeyDown: press } : { role: "img" as const };
   const kind = isLimiting ? `node ${box.kind} limiting` : `node ${box.kind}`;
   return (
     <g
@@ -90,7 +104,7 @@ function Card(props: { box: Box; node: NodeFrame | undefined; isLimiting: boolea
       transform={`translate(${box.x} ${box.y})`}
       data-node={box.name}
       tabindex={0}
-      role="img"
+      {...button}
       aria-label={spoken(box, node, isLimiting)}
     >
       <rect class="card" width={box.width} height={box.height} rx={node ? 8 : box.height / 2} />
@@ -180,9 +194,7 @@ function Cells(props: { node: NodeFrame; wide: number }) {
 function spoken(box: Box, node: NodeFrame | undefined, isLimiting: boolean): string {
   if (!node) return `${box.name}: ${box.lines[1] ?? "port"}`;
   const limits = isLimiting ? ", limits the flow" : "";
-  const failed = node.errors ? `, ${node.errors} failed` : "";
-  return (
-    `${node.node}${limits}: ${rateOf(node.rate)} rows per second, busy ${shareOf(node.busy)}, ` +
-    `queue ${node.queue} of ${node.capacity} rows${failed}`
-  );
+  const failed = node.errors ? ` ${node.errors} failed` : "";
+  const text = `${figureWords(box, node).join(" ")}${failed}`; // as in the card, for voice control
+  return `${text}${limits}, busy ${shareOf(node.busy)}, queue ${node.queue} of ${node.capacity} rows`;
 }

@@ -1,32 +1,32 @@
 // The verdict of the flow in one sentence, and its main figures.
 
-import type { Frame } from "./frame";
+import type { Machine } from "./frame";
 import type { Link, State } from "./stream";
-import { clockOf, rateOf, timeOf } from "../words";
-
-const WIDE = 160;
-const HIGH = 34;
+import { bytesOf, clockOf, rateOf, timeOf } from "../words";
 
 export function Header(props: { state: State }) {
-  const { frame, link, history } = props.state;
+  const { frame, link } = props.state;
   return (
     <header>
       <h1>{frame?.name ?? props.state.picture?.name ?? "modelflow"}</h1>
       <p class={`link ${link.is}`} role="status" data-link={link.is}>
-        {said(link, frame)}
+        {said(link)}
       </p>
+      {link.is === "live" && frame && <span class="quiet"> for {timeOf(frame.seconds)}</span>}
       {frame && (
         <>
+          <div class="sentences">
           <p class={`verdict ${frame.verdict.level}`} role="status" data-verdict={frame.verdict.node}>
             {frame.verdict.text}
             {frame.verdict.change && <code>{frame.verdict.change}</code>}
           </p>
-          {frame.verdict.runner_up && <p class="runner-up">perhaps: {frame.verdict.runner_up}</p>}
+          <p class="runner-up">{frame.verdict.runner_up ? `perhaps: ${frame.verdict.runner_up}` : <Hint state={props.state} />}</p>
+          </div>
           <dl class="figures">
-            <Figure name={frame.unit} value={rateOf(frame.rate)} id="rate">
-              <Sparkline values={history} />
-            </Figure>
-            <Figure name="in flight" value={String(frame.in_flight)} id="in-flight" />
+            <Figure name={frame.unit} value={rateOf(frame.rate)} id="rate" />
+            {frame.in_flight !== null && <Figure name="requests in flight" value={frame.in_flight.toLocaleString("en")} id="in-flight" />}
+            <Figure name="rows inside" value={frame.inside.toLocaleString("en")} id="inside" />
+            {frame.passage !== null && <Figure name="source to end, about" value={timeOf(frame.passage)} id="passage" />}
             {frame.request !== null && <Figure name="request, mean" value={timeOf(frame.request)} id="request" />}
             {frame.latency &&
               (["p50", "p95", "p99"] as const).map((name) => (
@@ -35,6 +35,10 @@ export function Header(props: { state: State }) {
             {Object.entries(frame.outcomes).map(([name, count]) => (
               <Figure name={name} value={count.toLocaleString("en")} id={`outcome-${name}`} />
             ))}
+            {frame.machine.cpu !== undefined && <Figure name={coresOf(frame.machine)} value={frame.machine.cpu.toFixed(2)} id="cpu" />}
+            {frame.machine.memory !== undefined && <Figure name="memory" value={bytesOf(frame.machine.memory)} id="memory" />}
+            {frame.machine.gpu_share !== undefined && <Figure name={`GPU, of ${frame.machine.gpus}`} value={frame.machine.gpu_share.toFixed(2)} id="gpu" />}
+            {frame.machine.gpu_bytes !== undefined && <Figure name="GPU memory" value={bytesOf(frame.machine.gpu_bytes)} id="gpu-memory" />}
           </dl>
         </>
       )}
@@ -42,12 +46,12 @@ export function Header(props: { state: State }) {
   );
 }
 
-function said(link: Link, frame: Frame | null): string {
+function said(link: Link): string {
   switch (link.is) {
     case "connecting":
       return "connecting";
     case "live":
-      return `live, running for ${timeOf(frame?.seconds ?? 0)}`;
+      return "live";
     case "locked":
       return link.reason || "enter the server's API key to see its figures";
     case "ended":
@@ -57,30 +61,31 @@ function said(link: Link, frame: Frame | null): string {
   }
 }
 
-function Figure(props: { name: string; value: string; id: string; children?: preact.ComponentChildren }) {
+/** Tells how the first rows come, as long as there are none. */
+function Hint(props: { state: State }) {
+  const { frame, picture, models } = props.state;
+  if (!frame || frame.nodes.some((node) => node.rows > 0)) return null;
+  if (models.served.length) {
+    return (
+      <>
+        No rows yet. Send a request to the model; <a href="../docs">the endpoints</a> show how.
+      </>
+    );
+  }
+  const inputs = picture?.boxes.filter((box) => box.kind === "port" && picture.wires.some((wire) => wire.source === box.name)) ?? [];
+  if (!inputs.length) return <>No rows yet. The sources of the graph give the first.</>;
+  return <>No rows yet. The program that runs the flow sends them to {inputs.map((box) => box.name).join(", ")}.</>;
+}
+
+function coresOf(machine: Machine): string {
+  return machine.processors ? `CPU, of ${machine.processors} cores` : "CPU, cores";
+}
+
+function Figure(props: { name: string; value: string; id: string }) {
   return (
     <div data-figure={props.id}>
       <dt>{props.name}</dt>
-      <dd>
-        {props.value}
-        {props.children}
-      </dd>
+      <dd>{props.value}</dd>
     </div>
-  );
-}
-
-function Sparkline(props: { values: number[] }) {
-  const { values } = props;
-  const top = Math.max(1e-9, ...values);
-  const step = WIDE / 119;
-  const begin = WIDE - (values.length - 1) * step;
-  const points = values.map((value, place) => {
-    const x = begin + place * step;
-    return `${x.toFixed(1)},${(HIGH - 2 - (value / top) * (HIGH - 4)).toFixed(1)}`;
-  });
-  return (
-    <svg class="sparkline" width={WIDE} height={HIGH} role="img" aria-label={`Rate in the last minute, maximum ${rateOf(top)}`}>
-      <polyline points={points.join(" ")} />
-    </svg>
   );
 }

@@ -55,6 +55,7 @@ export function Key(props: { given: (key: string) => void }) {
         />
       </label>
       <button type="submit">Show figures</button>
+      <span class="quiet">a key with access to the group "metrics"</span>
     </form>
   );
 }

@@ -1,6 +1,7 @@
 // Turns the server's events into the state of the page. A lost connection is opened again.
 
-import type { Frame, Picture } from "./frame";
+import type { Change as FlowChange, Frame, Picture } from "./frame";
+import type { Sample } from "./series";
 
 export type Link =
   | { is: "connecting" }
@@ -39,8 +40,9 @@ export interface State {
   models: Models;
   trial: Trial | null;
   recording: RecordingState | null;
+  past: Sample[];
+  changes: FlowChange[];
   link: Link;
-  history: number[];
 }
 
 export const BEGIN: State = {
@@ -49,14 +51,13 @@ export const BEGIN: State = {
   models: { served: [], unready: {} },
   trial: null,
   recording: null,
+  past: [],
+  changes: [],
   link: { is: "connecting" },
-  history: [],
 };
 
 export type Change = (before: State) => State;
 
-// The number of stored rates: a minute, at two per second.
-const MOST = 120;
 const AGAIN = 2000;
 
 const CHANGES: Record<string, (before: State, data: any) => State> = {
@@ -64,12 +65,9 @@ const CHANGES: Record<string, (before: State, data: any) => State> = {
   trial: (before, trial: Trial) => ({ ...before, trial }),
   recording: (before, recording: RecordingState) => ({ ...before, recording }),
   picture: (before, picture: Picture) => ({ ...before, picture }),
-  frame: (before, frame: Frame) => ({
-    ...before,
-    frame,
-    link: { is: "live" },
-    history: [...before.history, frame.rate].slice(-MOST),
-  }),
+  history: (before, past: Sample[]) => ({ ...before, past }),
+  changes: (before, changes: FlowChange[]) => ({ ...before, changes }),
+  frame: (before, frame: Frame) => ({ ...before, frame, link: { is: "live" } }),
   lost: (before, reason: string) => ({ ...before, link: lost(before.link, reason) }),
   end: (before) => ({ ...before, link: { is: "ended" } }),
 };

@@ -1,5 +1,6 @@
 """Tests of the counters of a node at one moment."""
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -138,3 +139,23 @@ def test_a_call_that_ends_while_it_is_read_is_not_lost():
     worker = EndsWhileRead()
     assert stats_of(worker).busy == 5.5
     assert worker.looks == 2
+
+
+def test_rows_in_calls_count_only_while_the_calls_run():
+    inside, over = WorkerStats(), WorkerStats()
+    inside.size, inside.busy_since = 4, 9.0
+    over.size = 8
+    stats = stats_of(inside, over)
+    assert (stats.calling, stats.past.calling, (stats + stats).calling) == (4, 0, 8)
+
+
+def test_the_time_of_the_last_error_of_each_kind_is_the_latest_of_all_workers():
+    one, other = WorkerStats(), WorkerStats()
+    one.note_failures(Counter({"ValueError": 1}), "a", 3.0)
+    one.note_failures(Counter({"OSError": 1}), "b", 4.0)
+    other.note_failures(Counter({"ValueError": 2}), "c", 5.0)
+    times = {"ValueError": 5.0, "OSError": 4.0}
+    stats = stats_of(one, other)
+    assert stats.failed_at == times
+    assert (stats_of(one) + stats_of(other)).failed_at == times
+    assert stats.without_words.failed_at == times
