@@ -45,8 +45,8 @@ docs:  ## write the generated reference pages
 site:  ## the documentation as a site, in build/site
 	$(PYTHON) -m mkdocs build --strict --quiet
 
-pictures:  ## take the pictures of the dashboard and the editor again, by the tests in the browser
-	MODELFLOW_SCREENSHOTS=$(CURDIR)/docs/images $(PYTHON) -m pytest -q tests/studio/test_in_browser.py tests/studio/edit
+pictures:  ## take the pictures of the documentation's pages again
+	$(PYTHON) docs/pictures.py docs/images --used
 
 studio:  ## build the pages of the dashboard from studio/ (Node.js; the built files are committed)
 	cd studio && npm ci --no-audit --no-fund && npm run check && npm run build

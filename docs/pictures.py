@@ -162,7 +162,7 @@ def _show_ready_graph(take: Take, scheme: str, folder: Path) -> None:
     scenes = _draw_scenes(folder)
     with editing(folder / "graphs" / "detect_classify.toml", color_scheme=scheme) as edited:
         page = edited.page
-        edited.node("crop").click()
+        edited.node("crop").focus()
         take("editor", page)
         _run(page, scenes, take)
         take("editor-run", page)

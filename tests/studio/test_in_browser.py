@@ -4,7 +4,6 @@ import contextlib
 import gzip
 import itertools
 import json
-import os
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -219,11 +218,6 @@ def test_what_limits_a_flow_under_load_is_said_and_marked(fed):
                 document.querySelector(".limiting")?.dataset.node,
             ]"""
         )
-        if folder := os.environ.get("MODELFLOW_SCREENSHOTS"):  # docs/images
-            page.get_by_role("button", name="1 min").click()
-            page.locator("[data-node=infer]").click()
-            page.wait_for_timeout(40_000)
-            page.screenshot(path=f"{folder}/dashboard.png")
     is_finding, node, marked = shown
     assert marked == (node if is_finding and node in fed.stats() else None)
 

@@ -1,6 +1,5 @@
 """Tests of the editor from a user's view, in a real browser."""
 
-import os
 import re
 import shutil
 import subprocess
@@ -65,10 +64,6 @@ def test_every_ready_graph_is_seen_whole(path):
         for x, y in map(middle, bodies):
             assert stage["x"] < x < stage["x"] + stage["width"]
             assert stage["y"] < y < stage["y"] + stage["height"]
-        if (folder := os.environ.get("MODELFLOW_SCREENSHOTS")) and path.stem == "detect_classify":
-            edited.node("crop").click()
-            expect(edited.page.locator("[data-field=threads]")).to_be_visible()
-            edited.page.screenshot(path=f"{folder}/editor.png")  # docs/images
 
 
 def test_a_unit_is_dragged_into_the_picture_and_connected_by_the_mouse(edited, path):

@@ -82,8 +82,6 @@ def test_an_image_is_seen_on_every_edge_that_it_passes(images, photo):
         shown = panel.get_by_role("img", name="uint8 (120, 160, 3)")
         expect(shown).to_be_visible()
         assert shown.evaluate("image => [image.naturalWidth, image.naturalHeight]") == [160, 120]
-        if folder := os.environ.get("MODELFLOW_SCREENSHOTS"):  # docs/images
-            page.screenshot(path=f"{folder}/editor_run.png")
         panel = see(edited, "input", "decode")
         assert panel.get_by_role("img").evaluate("image => image.naturalWidth") == 640
         expect(panel.locator("summary")).to_have_text("meta")
