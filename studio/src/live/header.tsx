@@ -35,8 +35,8 @@ export function Header(props: { state: State }) {
             {Object.entries(frame.outcomes).map(([name, count]) => (
               <Figure name={name} value={count.toLocaleString("en")} id={`outcome-${name}`} />
             ))}
-            {frame.machine.cpu !== undefined && <Figure name={coresOf(frame.machine)} value={frame.machine.cpu.toFixed(2)} id="cpu" />}
             {frame.machine.memory !== undefined && <Figure name="memory" value={bytesOf(frame.machine.memory)} id="memory" />}
+            {frame.machine.cpu !== undefined && <Figure name={coresOf(frame.machine)} value={frame.machine.cpu.toFixed(2)} id="cpu" />}
             {frame.machine.gpu_share !== undefined && <Figure name={`GPU, of ${frame.machine.gpus}`} value={frame.machine.gpu_share.toFixed(2)} id="gpu" />}
             {frame.machine.gpu_bytes !== undefined && <Figure name="GPU memory" value={bytesOf(frame.machine.gpu_bytes)} id="gpu-memory" />}
           </dl>
