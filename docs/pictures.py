@@ -40,13 +40,14 @@ Take = Callable[[str, Any], None]
 
 
 def _take(folder: Path, is_used: bool, scheme: str, state: str, page: Any) -> None:
+    is_long = state.startswith("dashboard")
     for width, height in WIDTHS.items():
         path = folder / f"{state}-{scheme}-{width}.png"
         if is_used and not path.exists():
             continue
         page.set_viewport_size({"width": width, "height": height})
         page.wait_for_timeout(400)
-        page.screenshot(path=path, full_page=width == min(WIDTHS))
+        page.screenshot(path=path, full_page=is_long or width == min(WIDTHS))
     page.set_viewport_size({"width": 1280, "height": 800})
 
 
@@ -103,7 +104,11 @@ def _show_dashboard(take: Take, scheme: str) -> None:
     over = threading.Event()
     with _flow_under_load(over.wait) as (flow, stream), ThreadPoolExecutor() as pool:
         look = partial(Snapshot.of_flow, flow)
-        with Dashboard(look, record=flow.record) as served, browsing(color_scheme=scheme) as found:
+        with (
+            browsing(color_scheme=scheme) as found,
+            contextlib.ExitStack() as end,
+        ):
+            served = end.enter_context(Dashboard(look, record=flow.record))
             found.open(served.url)
             page = found.page
             page.locator("[data-node=infer]").wait_for()
@@ -126,8 +131,9 @@ def _show_dashboard(take: Take, scheme: str) -> None:
             page.locator("[data-request] summary").first.click()
             page.locator("[data-request]").first.scroll_into_view_if_needed()
             take("dashboard-requests", page)
-        page.locator("[data-link=ended]").wait_for()
-        take("dashboard-ended", page)
+            end.close()
+            page.locator("[data-link=ended]").wait_for()
+            take("dashboard-ended", page)
 
 
 # -- the editor -----------------------------------------------------------------------------------
