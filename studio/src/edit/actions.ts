@@ -20,6 +20,9 @@ export interface Desk {
   choose: (title: string, choices: Choice[]) => void;
 }
 
+/** The place of a wish that leaves the place of the new node to the server. */
+export const NOWHERE: Pick<Wish, "at" | "on"> = { at: { x: NaN, y: NaN }, on: { x: 0, y: 0 } };
+
 // Half of the size of a card, whose corner is at the place where the user dropped it.
 const HALF: Point = { x: 98, y: 51 };
 
@@ -68,14 +71,9 @@ export async function add(desk: Desk, unit: string, wish: Wish | null): Promise<
       { do: "connect", source: own("outputs", dtype(wish.wire.target, "inputs", wish.wire.input)), target },
     );
   }
-  if (wish && !isBehind(wish)) operations.push({ do: "move", places: { [name]: [wish.at.x + HALF.x, wish.at.y + HALF.y] } });
+  if (wish && !Number.isNaN(wish.at.x)) operations.push({ do: "move", places: { [name]: [wish.at.x + HALF.x, wish.at.y + HALF.y] } });
   const added = await work.edit(...operations);
   if (added) show(desk, added, `added ${added.join(", ")}`);
-}
-
-/** Whether a wish is only for the node, and not for a place: the key "a" at a node. */
-function isBehind(wish: Wish): boolean {
-  return wish.node !== undefined && Number.isNaN(wish.at.x);
 }
 
 /** Selects and shows new nodes. */
@@ -155,5 +153,5 @@ export function wishBehind(picture: Picture | null, name: string): Wish | null {
   const port = box?.outputs.find((one) => !one.wrong && !one.optional) ?? box?.outputs.find((one) => !one.wrong);
   const body = document.querySelector(`[data-body=${CSS.escape(name)}]`)?.getBoundingClientRect();
   if (!box || !port || !body) return null;
-  return { at: { x: NaN, y: NaN }, on: { x: body.right + 16, y: body.top }, node: name, port: port.name, side: "outputs", dtype: port.dtype };
+  return { at: NOWHERE.at, on: { x: body.right + 16, y: body.top }, node: name, port: port.name, side: "outputs", dtype: port.dtype };
 }

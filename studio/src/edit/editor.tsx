@@ -70,7 +70,7 @@ export function Editor() {
   };
   const add = (unit: string, at: Wish | null) => {
     setWish(null);
-    void actions.add(desk, unit, at);
+    void actions.add(desk, unit, at ?? (chosenWire && { ...actions.NOWHERE, wire: chosenWire }));
   };
   const seek = (finding: Finding) => {
     if (finding.node && actions.boxOf(picture, finding.node)) {
@@ -191,7 +191,10 @@ export function Editor() {
       <header>
         <h1 title={state.file}>
           {fileName(state.file)}
-          {work.isChanged && <span class="dirty"> (changed)</span>}
+          <span class={work.isChanged ? "dirty" : "dirty hidden"} aria-hidden={!work.isChanged}>
+            {" "}
+            (changed)
+          </span>
         </h1>
         <Toolbar
           isActive={run.isActive}
@@ -210,10 +213,12 @@ export function Editor() {
           onServe={() => setDialog("serve")}
           onKeys={act.showKeys}
         />
-        <p class={state.problem ? "said problem" : "said"} role={state.problem ? "alert" : "status"} data-said>
-          {state.problem || state.message}
-        </p>
-        <RunBar run={run} onResults={showResults} />
+        <div class="status">
+          <RunBar run={run} onResults={showResults} />
+          <p class={state.problem ? "said problem" : "said"} role={state.problem ? "alert" : "status"} data-said>
+            {state.problem || state.message}
+          </p>
+        </div>
       </header>
       <main style={{ "--left": `${sizes.left}px`, "--right": `${sizes.right}px`, "--below": `${sizes.below}px` }}>
         <Palette
@@ -230,7 +235,7 @@ export function Editor() {
           desk={desk}
           view={view}
           text={state.text}
-          frame={run.trial.state === "none" || run.trial.state === "opening" ? null : run.live.frame}
+          frame={run.trial.state === "none" || run.trial.state === "opening" || run.isOld ? null : run.live.frame}
           connecting={connecting}
           viewport={viewport}
           size={size}
@@ -249,7 +254,7 @@ export function Editor() {
         />
         <Splitter name="right" size={sizes.right} onSize={setPane} />
         <div class="right">
-          <Side desk={desk} state={state} view={view} run={run} inputs={inputs} focus={inspecting} onRemove={act.remove} />
+          <Side desk={desk} state={state} view={view} run={run} inputs={inputs} focus={inspecting} onWish={setWish} onRemove={act.remove} />
           <Findings findings={view.findings} troubles={run.live.frame?.troubles ?? []} problem={run.trial.problem} onSeek={seek} />
         </div>
         <Splitter name="below" size={sizes.below} onSize={setPane} />

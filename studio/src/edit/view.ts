@@ -80,6 +80,7 @@ export interface View {
   findings: Finding[];
   notes: string[];
   plan: Record<string, Record<string, string>>;
+  isStale?: boolean; // whether the picture is that of an earlier text
 }
 
 export interface Stand {

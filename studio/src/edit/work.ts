@@ -107,6 +107,14 @@ export class Work {
     this.set({ starters: [] });
   }
 
+  /** Returns to the saved text. One undo restores the changes. */
+  revert(): Promise<void> {
+    return this.next(async () => {
+      this.remember(this.state.saved);
+      void this.look();
+    });
+  }
+
   /** Sets an argument of the graph until the page is closed. "" restores the default. */
   give(name: string, value: string): void {
     const { [name]: _, ...others } = this.state.args;
@@ -234,7 +242,7 @@ export class Work {
     // A text that is no graph has no picture. The last picture stays, and the findings give the reason.
     const picture = view.picture ?? this.state.view?.picture ?? null;
     for (const box of picture?.boxes ?? []) this.places[box.name] = [box.x + box.width / 2, box.y + box.height / 2];
-    this.set({ view: { ...view, picture } });
+    this.set({ view: { ...view, picture, isStale: picture !== null && view.picture === null } });
     const driver = /\[driver\][^[]*(\[[^\]]*\])?/.exec(view.text)?.[0] ?? "";
     if (driver !== this.driver || !this.state.catalog) {
       this.driver = driver;

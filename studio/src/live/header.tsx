@@ -1,5 +1,6 @@
 // The verdict of the flow in one sentence, and its main figures.
 
+import { useState } from "preact/hooks";
 import type { Machine } from "./frame";
 import type { Link, State } from "./stream";
 import { bytesOf, clockOf, rateOf, timeOf } from "../words";
@@ -18,7 +19,7 @@ export function Header(props: { state: State }) {
           <div class="sentences">
           <p class={`verdict ${frame.verdict.level}`} role="status" data-verdict={frame.verdict.node}>
             {frame.verdict.text}
-            {frame.verdict.change && <code>{frame.verdict.change}</code>}
+            {frame.verdict.change && <Chip key={frame.verdict.change} text={frame.verdict.change} />}
           </p>
           <p class="runner-up">{frame.verdict.runner_up ? `perhaps: ${frame.verdict.runner_up}` : <Hint state={props.state} />}</p>
           </div>
@@ -43,6 +44,24 @@ export function Header(props: { state: State }) {
         </>
       )}
     </header>
+  );
+}
+
+/** A text that a press copies. */
+function Chip(props: { text: string }) {
+  const [state, setState] = useState("");
+  const copy = () =>
+    navigator.clipboard.writeText(props.text).then(
+      () => setState("copied"),
+      () => setState("not copied: select the text"),
+    );
+  return (
+    <>
+      <button type="button" class="chip" title="copy" onClick={() => void copy()}>
+        <code>{props.text}</code>
+      </button>
+      <span class="quiet">{state}</span>
+    </>
   );
 }
 

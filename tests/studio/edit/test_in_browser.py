@@ -291,13 +291,15 @@ def test_a_node_that_is_dragged_stays_there_and_tidy_takes_it_back(edited, path)
     box = edited.node("small")
     edited.drag(box, box, by=(60, 90))
     expect(edited.source).to_have_value(re.compile(r'small\[.*, pos="-?\d+,-?\d+!"\]'))
-    x0, y0 = middle(box)
+    placed = middle(box)
+    edited.save()
     edited.page.reload()
-    edited.page.get_by_role("button", name="Tidy").wait_for()
-    edited.source.fill(DOT)
+    edited.page.locator("[data-unit=resize]").wait_for()
+    edited.page.get_by_role("button", name="Tidy").click()
     _has(edited, DOT)
     edited.page.keyboard.press("Control+s")
-    assert (x0, y0) != middle(edited.node("small"))
+    said(edited, "saved")
+    assert placed != middle(edited.node("small"))
     assert path.read_text() == DOT
 
 
@@ -397,7 +399,7 @@ def test_saving_changes_the_lines_that_were_edited(tmp_path, name, node, key, va
         field = edited.page.locator(f"[data-field={key}]")
         field.fill(value)
         field.press("Enter")
-        expect(edited.page.locator(".dirty")).to_be_visible()
+        expect(edited.page.locator(".dirty:not(.hidden)")).to_be_visible()
         edited.save()
     shown = subprocess.run([*git, "diff", "--numstat"], check=True, capture_output=True, text=True)
     assert shown.stdout == f"{changed}\t{name}\n"

@@ -210,6 +210,21 @@ def test_a_unit_that_is_dropped_on_an_edge_goes_into_it(edited, way):
     expect(edited.wire("small", "output")).to_have_count(1)  # one step of undo
 
 
+@pytest.mark.parametrize("way", ["palette", "button"])
+def test_a_unit_is_inserted_into_the_selected_edge(edited, way):
+    from playwright.sync_api import expect
+
+    edited.wire("small", "output").locator(".grip").click(force=True)
+    if way == "button":
+        edited.page.get_by_role("button", name="Insert a unit…").click()
+        edited.page.get_by_role("dialog").locator("[data-unit=mean]").click()
+    else:
+        edited.page.locator("[data-unit=mean]").click()
+    expect(edited.wire("small", "mean")).to_have_count(1)
+    expect(edited.wire("mean", "output")).to_have_count(1)
+    assert "pos" not in edited.source.input_value()
+
+
 def test_a_wire_is_drawn_from_an_input_as_well(edited):
     from playwright.sync_api import expect
 
@@ -332,6 +347,43 @@ def test_unsaved_work_survives_a_reload_and_undo_returns_to_the_file(edited, pat
     assert path.read_text() == DOT
 
 
+def test_the_saved_file_comes_back_and_undo_restores_the_changes(edited):
+    from playwright.sync_api import expect
+
+    edited.source.fill(DOT + "// mine\n")
+    edited.page.get_by_role("button", name="Show changes").click()
+    edited.page.get_by_role("button", name="Return to the saved file").click()
+    expect(edited.source).to_have_value(DOT)
+    edited.page.get_by_role("button", name="Undo", exact=True).click()
+    expect(edited.source).to_have_value(DOT + "// mine\n")
+
+
+def test_the_last_picture_of_a_text_that_is_no_graph_is_marked(edited):
+    from playwright.sync_api import expect
+
+    mark = edited.page.get_by_text("The picture shows the last one")
+    edited.source.fill(DOT.replace("digraph", "nonsense"))
+    expect(mark).to_be_visible()
+    edited.source.fill(DOT)
+    expect(mark).to_have_count(0)
+
+
+def test_the_buttons_stay_in_place_when_work_is_changed_and_saved(edited):
+    run = edited.page.get_by_role("button", name="Run", exact=True)
+    before = run.bounding_box()
+    edited.source.fill(DOT + "// mine\n")
+    edited.page.locator(".dirty:not(.hidden)").wait_for()
+    assert run.bounding_box() == before
+    edited.save()
+    assert run.bounding_box() == before
+
+
+def test_a_dot_file_says_at_once_that_it_takes_no_models(edited):
+    edited.page.get_by_role("button", name="A model…").click()
+    dialog = edited.page.get_by_role("dialog", name="A DOT file names no folders of units")
+    dialog.get_by_text("modelflow convert").wait_for()
+
+
 def test_unsaved_work_and_a_changed_file_are_compared(edited, path):
     from playwright.sync_api import expect
 
@@ -393,6 +445,8 @@ def test_axe_finds_nothing_serious_in_dialogs_and_on_narrow_screens(path, scheme
     from playwright.sync_api import expect
 
     shutil.copy(SHAPES / "shapes.onnx", path.parent)
+    path = path.with_suffix(".toml")
+    path.write_text(f"[graph]\ngraphconf = '''{DOT}'''\n")
     with editing(path, color_scheme=scheme) as edited:
         page = edited.page
         page.set_viewport_size({"width": width, "height": 844})

@@ -68,6 +68,11 @@ export function Stage(props: Props) {
       ) : (
         <p class="begin">The text is not a graph yet. The errors are listed below.</p>
       )}
+      {props.view.isStale && (
+        <p class="stale" role="status">
+          The text is not a graph. The picture shows the last one.
+        </p>
+      )}
       {picture && !picture.boxes.length && <p class="begin empty">The graph is empty. Bring in a model, click a unit on the left, or double-click here.</p>}
       {picture && <Minimap picture={picture} viewport={props.viewport} size={props.size} selected={desk.chosen} onViewport={props.onViewport} />}
       {props.isFinding && (

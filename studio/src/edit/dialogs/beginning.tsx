@@ -20,6 +20,25 @@ export function Beginning(props: { file: string; starters: Starter[]; onTake: (n
   );
 }
 
+/** Explains that a DOT file has no place for folders of units. */
+export function NoFolders(props: { file: string; onClose: () => void }) {
+  return (
+    <Dialog title="A DOT file names no folders of units" onClose={props.onClose}>
+      <p>Models and units of your own need a TOML file. Convert the graph, and open the new file:</p>
+      <p class="command">
+        <code>
+          modelflow convert {props.file} -o {props.file.replace(/\.\w+$/, ".toml")}
+        </code>
+      </p>
+      <p class="buttons">
+        <button type="button" autofocus onClick={props.onClose}>
+          Close
+        </button>
+      </p>
+    </Dialog>
+  );
+}
+
 export function NewUnit(props: { kinds: string[]; onMake: (name: string, kind: string) => void; onClose: () => void }) {
   const [name, setName] = useState("");
   const [kind, setKind] = useState("normal");

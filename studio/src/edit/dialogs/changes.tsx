@@ -12,9 +12,22 @@ export function ChangesDialog(props: { work: Work; onClose: () => void }) {
   return (
     <Dialog title="Unsaved changes" onClose={props.onClose}>
       {diff !== null && <Changes diff={diff} />}
-      <button type="button" autofocus onClick={props.onClose}>
-        Close
-      </button>
+      <p class="buttons">
+        <button type="button" autofocus onClick={props.onClose}>
+          Close
+        </button>
+        {diff && (
+          <button
+            type="button"
+            onClick={() => {
+              props.onClose();
+              void props.work.revert();
+            }}
+          >
+            Return to the saved file
+          </button>
+        )}
+      </p>
     </Dialog>
   );
 }

@@ -1,6 +1,7 @@
 // The pane on the right: the settings of the selected node, the data of the selected edge, or the whole graph.
 
-import { boxOf, type Desk } from "../actions";
+import { boxOf, type Desk, NOWHERE } from "../actions";
+import type { Wish } from "../canvas/canvas";
 import type { Run } from "../run/trial";
 import { EdgePanel, PortValues } from "../run/values";
 import type { View } from "../view";
@@ -15,6 +16,7 @@ interface Props {
   run: Run;
   inputs: string[];
   focus: number;
+  onWish: (wish: Wish) => void;
   onRemove: () => void;
 }
 
@@ -47,7 +49,7 @@ export function Side(props: Props) {
     );
   }
   if (chosenWire) {
-    return <EdgePanel key={`${chosenWire.source} ${chosenWire.output}`} wire={chosenWire} run={run} onSelect={goTo} onRemove={props.onRemove} onLeave={() => desk.focus(chosenWire.source)} />;
+    return <EdgePanel key={`${chosenWire.source} ${chosenWire.output}`} wire={chosenWire} run={run} onSelect={goTo} onInsert={(on) => props.onWish({ ...NOWHERE, on, wire: chosenWire })} onRemove={props.onRemove} onLeave={() => desk.focus(chosenWire.source)} />;
   }
   return <About picture={picture} notes={view.notes} many={chosen.length} args={view.args} given={state.args} onGive={(name, value) => work.give(name, value)} />;
 }

@@ -70,7 +70,7 @@ export function UnitList(props: Props) {
           ))}
         </div>
       ))}
-      {!groups.size && <p role="status">No unit matches. Clear the search, or create a unit.</p>}
+      {!groups.size && <p role="status">No unit matches. For a model choose “A model…”, for code of your own “Create a unit…”.</p>}
     </div>
   );
 }

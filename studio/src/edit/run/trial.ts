@@ -11,6 +11,7 @@ export interface Run {
   live: Live;
   isActive: boolean;
   isOwn: boolean; // whether this page started the run
+  isOld: boolean; // whether the run is over, and the graph has changed since
   start: (samples: Record<string, Sample[]>, isRepeated: boolean) => Promise<boolean>;
   stop: () => void;
 }
@@ -23,6 +24,7 @@ export function useRun(work: Work, opened: Trial | null): Run {
   const [live, setLive] = useState<Live>(BEGIN);
   const [begun, setBegun] = useState<Trial>(NONE);
   const isOwn = useRef(false);
+  const ran = useRef<string | null>(null); // the text of this page's run
   const leave = useRef<(() => void) | null>(null);
   const follow = () => {
     leave.current?.();
@@ -52,10 +54,12 @@ export function useRun(work: Work, opened: Trial | null): Run {
     live,
     isActive: ACTIVE.has(trial.state),
     isOwn: isOwn.current,
+    isOld: ran.current !== null && ran.current !== work.state.text && !ACTIVE.has(trial.state),
     start: async (samples, isRepeated) => {
       const found = await work.run(samples, isRepeated);
       if (!found) return false;
       isOwn.current = true;
+      ran.current = work.state.text;
       setBegun(found);
       follow();
       return true;

@@ -2,6 +2,7 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ask } from "../api";
+import type { Point } from "../canvas/viewport";
 import { edgeText } from "../panels/inspector";
 import type { Run } from "./trial";
 import type { Box, Wire } from "../view";
@@ -34,7 +35,7 @@ interface Found {
   values: Value[];
 }
 
-export function EdgePanel(props: { wire: Wire; run: Run; onSelect: (name: string) => void; onRemove: () => void; onLeave: () => void }) {
+export function EdgePanel(props: { wire: Wire; run: Run; onSelect: (name: string) => void; onInsert: (on: Point) => void; onRemove: () => void; onLeave: () => void }) {
   const { wire, run } = props;
   return (
     <section class="inspector" aria-label={`Edge ${edgeText(wire)}`} onKeyDown={(event) => event.key === "Escape" && props.onLeave()}>
@@ -45,6 +46,9 @@ export function EdgePanel(props: { wire: Wire; run: Run; onSelect: (name: string
         </button>
         <button type="button" onClick={() => props.onSelect(wire.target)}>
           Go to {wire.target}
+        </button>
+        <button type="button" onClick={(event) => props.onInsert({ x: event.currentTarget.getBoundingClientRect().left - 320, y: 120 })}>
+          Insert a unit…
         </button>
         <button type="button" onClick={props.onRemove}>
           Remove the edge
@@ -123,6 +127,7 @@ function countText(found: Found | null): string {
 
 function Shown(props: { value: Value; origin?: string | undefined; picture?: number | undefined }) {
   const { value, origin, picture } = props;
+  const [size, setSize] = useState("");
   return (
     <div class="value" data-value={value.kind}>
       {origin && (
@@ -131,7 +136,12 @@ function Shown(props: { value: Value; origin?: string | undefined; picture?: num
           <figcaption>{origin}</figcaption>
         </figure>
       )}
-      {value.picture !== undefined && <img src={`value/${value.picture}${location.search}`} alt={describe(value)} />}
+      {value.picture !== undefined && (
+        <>
+          <img src={`value/${value.picture}${location.search}`} alt={describe(value)} onLoad={(event) => setSize(`${event.currentTarget.naturalWidth} x ${event.currentTarget.naturalHeight} pixels`)} />
+          {size && <p class="quiet">{size}</p>}
+        </>
+      )}
       <Content value={value} />
       {Object.keys(value.meta).length > 0 && (
         <details>
@@ -155,6 +165,7 @@ function Content(props: { value: Value }) {
     case "text":
       return <pre>{value.text}</pre>;
     case "bytes":
+      if (value.picture !== undefined) return <p>{value.length?.toLocaleString("en")} bytes</p>;
       return (
         <p>
           {value.length?.toLocaleString("en")} bytes: <code>{value.text}</code>
