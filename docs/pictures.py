@@ -226,7 +226,8 @@ def main() -> None:
             for show in (_show_ready_graph, _show_new_graph):
                 with tempfile.TemporaryDirectory() as folder:
                     show(take, scheme, Path(folder))
-            _show_dashboard(take, scheme)
+        for scheme in SCHEMES:  # its units would be listed in the editor
+            _show_dashboard(partial(_take, given.folder, given.used, scheme), scheme)
 
 
 if __name__ == "__main__":

@@ -37,9 +37,10 @@ TEMPLATES: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
             )
         },
         "graph": {
-            **{kind: (kind,) for kind in ("empty", "images", "files", "http", "video")},
+            "empty": ("empty",),
             "classify": ("shapes", "classify"),
             "objects": ("shapes", "objects"),
+            **{kind: (kind,) for kind in ("images", "files", "http", "video")},
         },
         "application": {
             "batch": ("pictures", "batch"),
