@@ -177,7 +177,7 @@ def home_of_units(draft: Draft) -> Path:
     home = draft.path.parent.resolve()
     name = draft.folders[0] if draft.folders else "units"
     folder = real_path(home / name)
-    if not folder.is_relative_to(home):
+    if not folder.is_relative_to(home) or os.path.islink(folder):  # a link to itself
         raise ConfigError(f"[driver] dir: {name} is not below {home}; nothing is written there")
     return folder
 
