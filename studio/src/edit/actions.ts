@@ -52,7 +52,7 @@ export function connect(desk: Desk, sourceName: string, output: string | null, t
 export async function add(desk: Desk, unit: string, wish: Wish | null): Promise<void> {
   const { work } = desk;
   const role = unit === INPUT ? "input" : unit === OUTPUT ? "output" : "";
-  const name = role || unit.replace(/[^\w]/g, "_");
+  const name = freeName(role || unit.replace(/[^\w]/g, "_"), desk.picture); // operations mean the new node by it
   const operations: Operation[] = [{ do: "add", name, attributes: role ? { type: role } : { flowunit: unit } }];
   const found = work.state.catalog?.units.find((one) => one.name === unit);
   const own = (side: "inputs" | "outputs", dtype: string | null | undefined) => ({ node: name, port: portFor(found, side, { dtype }) });
@@ -71,6 +71,12 @@ export async function add(desk: Desk, unit: string, wish: Wish | null): Promise<
   if (wish && !isBehind(wish)) operations.push({ do: "move", places: { [name]: [wish.at.x + HALF.x, wish.at.y + HALF.y] } });
   const added = await work.edit(...operations);
   if (added) show(desk, added, `added ${added.join(", ")}`);
+}
+
+function freeName(wanted: string, picture: Picture | null): string {
+  let name = wanted;
+  for (let number = 2; boxOf(picture, name); number++) name = `${wanted}_${number}`;
+  return name;
 }
 
 /** Whether a wish is only for the node, and not for a place: the key "a" at a node. */

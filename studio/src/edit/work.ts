@@ -9,6 +9,7 @@ import { type Catalog, fileName, type Opened, type Operation, type Stand, type V
 
 const MOST_UNDO = 500;
 const PAUSE = 250;
+const TYPED = "the text has changed in the meantime; try again";
 
 /** Runs all changes one after the other, each on the text that the previous change produced. */
 export class Work {
@@ -24,18 +25,21 @@ export class Work {
     return this.next(async () => {
       const found = await ask<Opened>("open", {});
       const draft = readDraft(found.file);
+      if (draft?.text === found.text) storeDraft(found.file, null);
       this.set({ ...EMPTY, file: found.file, text: found.text, saved: found.saved, mark: found.mark, starters: found.starters, opened: found.trial });
-      await this.show(found);
-      if (draft && draft.text !== found.text) await this.restore(draft, { text: found.saved, mark: found.mark });
+      if (draft && draft.text !== found.text) {
+        this.set({ view: found });
+        this.restore(draft, { text: found.saved, mark: found.mark });
+        await this.show(await ask<View>("look", this.draft));
+      } else await this.show(found);
     });
   }
 
   /** Continues with the unsaved text of an earlier page. */
-  private async restore(draft: StoredDraft, stand: Stand): Promise<void> {
+  private restore(draft: StoredDraft, stand: Stand): void {
     this.remember(draft.text);
     this.set({ starters: [], message: `restored your unsaved changes of ${clockOf(new Date(draft.time))}; Undo returns to the file` });
     if (draft.mark !== stand.mark) this.set({ mark: draft.mark, conflict: stand });
-    await this.show(await ask<View>("look", this.draft));
   }
 
   /** Applies operations; returns the names of new nodes, or null if the operations were refused. */
@@ -45,7 +49,7 @@ export class Work {
       for (const each of operations) if (each.do === "rename" && this.places[each.node]) this.places[each.name] = this.places[each.node]!;
       const { draft } = this;
       const view = await ask<View>("edit", { ...draft, operations });
-      if (this.state.text !== draft.text) return this.set({ problem: "the text has changed in the meantime; try again" });
+      if (this.state.text !== draft.text) return this.set({ problem: TYPED });
       added = view.added ?? [];
       if (view.text === this.state.text) return;
       this.remember(view.text);
@@ -56,8 +60,10 @@ export class Work {
   /** Arranges all nodes anew, and removes the positions in the file. */
   tidy(): Promise<void> {
     return this.next(async () => {
-      this.places = {};
+      const { text } = this.state;
       const view = await ask<View>("edit", { ...this.draft, operations: [{ do: "tidy" }] });
+      if (this.state.text !== text) return this.set({ problem: TYPED });
+      this.places = {};
       if (view.text !== this.state.text) this.remember(view.text);
       await this.show(view);
     });
@@ -118,7 +124,9 @@ export class Work {
   async bring<Found extends { text: string; files?: string[] }>(task: string, body: object): Promise<Found | null> {
     let found: Found | null = null;
     await this.next(async () => {
-      const answer = await ask<Found>(task, { ...body, text: this.state.text });
+      const { text } = this.state;
+      const answer = await ask<Found>(task, { ...body, text });
+      if (this.state.text !== text) return this.set({ problem: TYPED });
       if (answer.text !== this.state.text) this.remember(answer.text);
       this.driver = null;
       await this.show(await ask<View>("look", this.draft));
@@ -262,7 +270,7 @@ export class Work {
     const before = this.state;
     this.state = { ...before, ...part };
     this.changed(this.state);
-    if (this.state.text === before.text && this.state.saved === before.saved) return;
+    if (!before.view || (this.state.text === before.text && this.state.saved === before.saved)) return; // an opened file changes no draft
     storeDraft(this.state.file, this.isChanged ? { text: this.state.text, mark: this.state.mark, time: Date.now() } : null);
   }
 }

@@ -214,7 +214,8 @@ def test_a_text_that_is_no_graph_keeps_the_last_picture(edited):
     expect(edited.page.get_by_text("No errors")).to_be_visible()
 
 
-def test_what_is_typed_while_an_edit_is_under_way_is_kept(edited):
+@pytest.mark.parametrize("press", ["Delete", "Tidy"])
+def test_what_is_typed_while_an_edit_is_under_way_is_kept(edited, press):
     from playwright.sync_api import expect
 
     held = []
@@ -224,7 +225,10 @@ def test_what_is_typed_while_an_edit_is_under_way_is_kept(edited):
 
     edited.page.route("**/api/edit*", hold)
     edited.node("small").click()
-    edited.page.keyboard.press("Delete")
+    if press == "Tidy":
+        edited.page.get_by_role("button", name="Tidy").click()
+    else:
+        edited.page.keyboard.press(press)
     edited.source.focus()
     edited.page.keyboard.press("Control+End")
     edited.page.keyboard.type("// mine")
