@@ -239,6 +239,24 @@ def test_what_is_typed_while_an_edit_is_under_way_is_kept(edited, press):
     expect(edited.source).to_have_value(DOT + "// mine")
 
 
+@pytest.mark.parametrize(
+    ("event", "is_saved"),
+    [
+        ({"key": "\u044b", "code": "KeyS", "ctrlKey": True}, True),  # a Cyrillic keyboard
+        ({"key": "\u015b", "code": "KeyS", "ctrlKey": True, "altKey": True}, False),  # AltGr+S
+    ],
+)
+def test_other_keyboards_save_by_the_same_key_and_type_their_letters(edited, event, is_saved):
+    is_taken = edited.page.evaluate(
+        """given => !document.querySelector(".stage").dispatchEvent(
+            new KeyboardEvent("keydown", { bubbles: true, cancelable: true, ...given }))""",
+        event,
+    )
+    assert is_taken is is_saved
+    if is_saved:
+        said(edited, "saved")
+
+
 def test_undo_and_redo_give_the_same_bytes(edited):
     texts = [DOT]
     for number in range(1, 6):
