@@ -139,6 +139,7 @@ export async function copy(desk: Desk, isCut: boolean): Promise<void> {
   const { chosen, work } = desk;
   if (!chosen.length) return;
   const clipping = await work.copy(chosen);
+  if (clipping === null) return;
   try {
     await navigator.clipboard.writeText(clipping);
   } catch (error) {
@@ -149,10 +150,7 @@ export async function copy(desk: Desk, isCut: boolean): Promise<void> {
 }
 
 export async function paste(desk: Desk, text: string): Promise<void> {
-  const before = new Set(desk.picture?.boxes.map((box) => box.name));
-  if (!(await desk.work.edit({ do: "paste", text }))) return;
-  const after = desk.work.state.view?.picture?.boxes ?? [];
-  show(desk, after.map((box) => box.name).filter((name) => !before.has(name)), "");
+  show(desk, (await desk.work.edit({ do: "paste", text })) ?? [], "");
 }
 
 /** Asks for a unit behind a node. */

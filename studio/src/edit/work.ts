@@ -101,7 +101,7 @@ export class Work {
     return this.next(async () => {
       const view = await ask<View & { files?: string[] }>("begin", { starter, args: this.state.args });
       this.places = {};
-      this.remember(view.text);
+      if (view.text !== this.state.text) this.remember(view.text);
       this.set({ starters: [], message: view.files?.length ? `created ${view.files.join(", ")}` : "" });
       this.driver = null;
       await this.show(view);
@@ -153,15 +153,17 @@ export class Work {
     }
   }
 
-  copy(nodes: string[]): Promise<string> {
-    let clipping = "";
+  /** Returns nodes as DOT text; null if they cannot be copied. */
+  copy(nodes: string[]): Promise<string | null> {
+    let clipping: string | null = null;
     return this.next(async () => {
       clipping = (await ask<{ clipping: string }>("copy", { text: this.state.text, nodes })).clipping;
     }).then(() => clipping);
   }
 
-  diff(before: string): Promise<string> {
-    let found = "";
+  /** Returns the changes since an earlier text; null if the server does not answer. */
+  diff(before: string): Promise<string | null> {
+    let found: string | null = null;
     return this.next(async () => {
       found = (await ask<{ diff: string }>("diff", { before, text: this.state.text })).diff;
     }).then(() => found);

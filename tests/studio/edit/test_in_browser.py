@@ -257,6 +257,40 @@ def test_other_keyboards_save_by_the_same_key_and_type_their_letters(edited, eve
         said(edited, "saved")
 
 
+def test_nodes_that_cannot_be_copied_are_not_cut(path):
+    from playwright.sync_api import expect
+
+    with editing(path, refusals=("422",)) as edited:
+        body = '{"error": "DOT cannot express it"}'
+        edited.page.route("**/api/copy*", lambda route: route.fulfill(status=422, body=body))
+        edited.node("small").click()
+        edited.page.keyboard.press("Control+x")
+        said(edited, "DOT cannot express it")
+        edited.page.get_by_role("button", name="Tidy").click()  # after the cut
+        said(edited, "")
+        expect(edited.node("small")).to_be_visible()
+
+
+def test_changes_that_are_not_known_are_not_called_none(path):
+    from playwright.sync_api import expect
+
+    with editing(path, refusals=("ERR_FAILED",)) as edited:
+        edited.page.route("**/api/diff*", lambda route: route.abort())
+        edited.page.get_by_role("button", name="Show changes").click()
+        dialog = edited.page.get_by_role("dialog")
+        expect(dialog).to_contain_text("modelflow edit does not answer")
+        expect(dialog).not_to_contain_text("no changes")
+
+
+def test_the_search_is_closed_though_no_node_is_selected(edited):
+    from playwright.sync_api import expect
+
+    edited.page.keyboard.press("Control+f")
+    edited.page.keyboard.press("Escape")
+    expect(edited.page.get_by_role("search")).to_have_count(0)
+    expect(edited.page.locator(".stage")).to_be_focused()
+
+
 def test_undo_and_redo_give_the_same_bytes(edited):
     texts = [DOT]
     for number in range(1, 6):
