@@ -36,7 +36,7 @@ def read_folder(
     Raises:
         ConfigError: the folder does not exist, or a file in it cannot be read.
     """
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         raise ConfigError(
             f"{folder}: there is no such folder; [driver] dir names folders of flow units"
         )

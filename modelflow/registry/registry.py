@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import os
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from importlib.metadata import EntryPoint
@@ -67,7 +68,7 @@ class Registry:
         """
         self.broken: dict[str, Exception] = {}
         self._dirs = tuple(map(str, dirs))
-        absent = [folder for folder in self._dirs if not Path(folder).is_dir()]
+        absent = [folder for folder in self._dirs if not os.path.isdir(folder)]
         self.absent = tuple(
             f"the folder {folder} of [driver] dir is not there{_near_folder(Path(folder))}"
             for folder in absent
@@ -195,7 +196,7 @@ class Registry:
             message += near
         else:
             places = [
-                self._describe_searched(folder) for folder in self._dirs if Path(folder).is_dir()
+                self._describe_searched(folder) for folder in self._dirs if os.path.isdir(folder)
             ]
             places.append("the built-in and installed units")
             message += f" (searched: {', '.join(places)})"
@@ -277,7 +278,7 @@ def _describe_search(module_name: str, error: BaseException) -> str:
 
 
 def _near_folder(folder: Path) -> str:
-    if not folder.parent.is_dir():
+    if not os.path.isdir(folder.parent):
         return ""
     return did_you_mean(
         folder.name, [path.name for path in folder.parent.iterdir() if path.is_dir()]

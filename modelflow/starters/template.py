@@ -8,6 +8,7 @@ modelflow: its content is the path below `ready_graphs`.
 
 import importlib.util
 import keyword
+import os
 import re
 import sys
 from collections.abc import Collection, Iterator, Mapping
@@ -135,7 +136,7 @@ def write_files(contents: Mapping[Path, bytes], reused: Collection[Path] = ()) -
     """
     new = []
     for path, data in contents.items():
-        if not path.exists():
+        if not os.path.exists(path):
             new.append(path)
         elif path not in reused:
             raise ConfigError(f"{path}: is there already; nothing was written")

@@ -56,7 +56,7 @@ def frame_of(moments: Sequence[Snapshot], verdict: Verdict) -> dict[str, Any]:
             _node(node, now.stats[node.node], over_all)
             for node, over_all in zip(interval.nodes, whole.nodes, strict=True)
         ],
-        "troubles": [_trouble(node) for node in now.stats.values() if node.errors],
+        "troubles": [_trouble(node) for node in now.stats.values() if node.errors or node.expired],
     }
 
 
@@ -119,8 +119,8 @@ def _bars(sizes: Mapping[int, int]) -> list[tuple[int, int, int]]:
 def _trouble(node: NodeStats) -> dict[str, Any]:
     return {
         "node": node.node,
-        "count": node.errors,
-        "kinds": dict(node.failures),
+        "count": node.errors + node.expired,
+        "kinds": {**node.failures, **({"expired": node.expired} if node.expired else {})},
         "at": dict(node.failed_at),
         "last": node.last_error,
     }

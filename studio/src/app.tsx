@@ -4,7 +4,7 @@ import { Charts } from "./live/charts";
 import { Graph } from "./live/graph";
 import { Header } from "./live/header";
 import { Legend } from "./live/legend";
-import { Key, Models, Unready } from "./live/models";
+import { keepKey, Key, keptKey, Models, Unready } from "./live/models";
 import { NodePanel } from "./live/node";
 import { BEGIN, listen, type State } from "./live/stream";
 import { Recording } from "./live/recording";
@@ -12,7 +12,6 @@ import { Series } from "./live/series";
 import { Table } from "./live/table";
 import { Troubles } from "./live/troubles";
 
-const KEPT = "modelflow-api-key";
 const NARROW = matchMedia("(max-width: 700px)");
 // A drawing that is less wide leaves room for the charts beside it.
 const SLIM = 640;
@@ -25,7 +24,7 @@ interface Shown {
 function Dashboard() {
   const [{ state, series }, setShown] = useState<Shown>(() => ({ state: BEGIN, series: new Series() }));
   const [model, setModel] = useState(chosen);
-  const [key, setKey] = useState(() => sessionStorage.getItem(KEPT) ?? "");
+  const [key, setKey] = useState(keptKey);
   const [opened, setOpened] = useState("");
   const [isNarrow, setNarrow] = useState(NARROW.matches);
   const opener = useRef<Element | null>(null);
@@ -56,7 +55,7 @@ function Dashboard() {
     document.title = `${frame?.name ?? picture?.name ?? "flow"} · modelflow`;
   }, [frame?.name, picture?.name]);
   const unlock = (given: string) => {
-    sessionStorage.setItem(KEPT, given);
+    keepKey(given);
     setKey(given);
   };
   const open = (node: string) => {
@@ -106,7 +105,13 @@ function Dashboard() {
 }
 
 function chosen(): string {
-  return decodeURIComponent(location.hash.slice(1));
+  const name = location.hash.slice(1);
+  try {
+    return decodeURIComponent(name);
+  } catch (error) {
+    if (!(error instanceof URIError)) throw error;
+    return name; // an address that no page makes
+  }
 }
 
 render(<Dashboard />, document.getElementById("app")!);

@@ -60,6 +60,14 @@ def test_failed_rows_are_told_with_their_last_error():
     }
 
 
+def test_the_errors_of_a_node_and_of_its_kinds_are_equally_many():
+    now = moment(2.0, errors=2, failures={"ValueError": 2}, expired=3)
+    frame = frame_of([moment(1.0), now], FINE)
+    trouble = frame["troubles"][0]
+    assert trouble["count"] == frame["nodes"][0]["errors"] == 5
+    assert trouble["kinds"] == {"ValueError": 2, "expired": 3}
+
+
 def test_a_picture_has_a_box_a_node_and_a_wire_an_edge():
     picture = picture_of(OUTLINE)
     assert [box["name"] for box in picture["boxes"]] == ["input", "decode", "infer"]

@@ -20,7 +20,7 @@ from modelflow.studio.edit.models.bring import (
     describe_model,
     home_of_units,
 )
-from modelflow.studio.edit.models.places import find_places
+from modelflow.studio.edit.models.places import check_below, find_places
 from modelflow.studio.edit.models.upload import write_upload
 from modelflow.studio.edit.operations import Edited, apply_operations, is_place
 from modelflow.studio.edit.trial.trials import Trials
@@ -85,7 +85,9 @@ class Tasks:
     def _begin(self, asked: Asked) -> dict[str, Any]:
         """Returns the graph of a starter, and writes its units."""
         text, files = self._start(_text(asked, "starter"))
-        contents = {self._file.path.parent / path: data for path, data in files.items()}
+        home = self._file.path.parent.resolve()
+        contents = {home / path: data for path, data in files.items()}
+        check_below(home, contents)
         written = write_files(contents, reused=contents)
         return {**self._view(text, asked), "files": self._names(written)}
 

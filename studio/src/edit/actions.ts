@@ -55,7 +55,7 @@ export function connect(desk: Desk, sourceName: string, output: string | null, t
 export async function add(desk: Desk, unit: string, wish: Wish | null): Promise<void> {
   const { work } = desk;
   const role = unit === INPUT ? "input" : unit === OUTPUT ? "output" : "";
-  const name = role || unit.replace(/[^\w]/g, "_");
+  const name = freeName(role || unit.replace(/[^\w]/g, "_"), desk.picture); // operations mean the new node by it
   const operations: Operation[] = [{ do: "add", name, attributes: role ? { type: role } : { flowunit: unit } }];
   const found = work.state.catalog?.units.find((one) => one.name === unit);
   const own = (side: "inputs" | "outputs", dtype: string | null | undefined) => ({ node: name, port: portFor(found, side, { dtype }) });
@@ -76,6 +76,20 @@ export async function add(desk: Desk, unit: string, wish: Wish | null): Promise<
   if (added) show(desk, added, `added ${added.join(", ")}`);
 }
 
+<<<<<<< HEAD
+=======
+function freeName(wanted: string, picture: Picture | null): string {
+  let name = wanted;
+  for (let number = 2; boxOf(picture, name); number++) name = `${wanted}_${number}`;
+  return name;
+}
+
+/** Whether a wish is only for the node, and not for a place: the key "a" at a node. */
+function isBehind(wish: Wish): boolean {
+  return wish.node !== undefined && Number.isNaN(wish.at.x);
+}
+
+>>>>>>> 46052ce04d2793cdf8ac8ff1ec38fd29811ed5f7
 /** Selects and shows new nodes. */
 export function show(desk: Desk, names: string[], message: string): void {
   if (!names.length) return;
@@ -131,6 +145,7 @@ export async function copy(desk: Desk, isCut: boolean): Promise<void> {
   const { chosen, work } = desk;
   if (!chosen.length) return;
   const clipping = await work.copy(chosen);
+  if (clipping === null) return;
   try {
     await navigator.clipboard.writeText(clipping);
   } catch (error) {
@@ -141,10 +156,7 @@ export async function copy(desk: Desk, isCut: boolean): Promise<void> {
 }
 
 export async function paste(desk: Desk, text: string): Promise<void> {
-  const before = new Set(desk.picture?.boxes.map((box) => box.name));
-  if (!(await desk.work.edit({ do: "paste", text }))) return;
-  const after = desk.work.state.view?.picture?.boxes ?? [];
-  show(desk, after.map((box) => box.name).filter((name) => !before.has(name)), "");
+  show(desk, (await desk.work.edit({ do: "paste", text })) ?? [], "");
 }
 
 /** Asks for a unit behind a node. */

@@ -1,7 +1,7 @@
 // Files that are dropped on the page: models and folders of units are brought in, others are samples for a run.
 
 import { ask } from "./api";
-import { listDropped, readFiles } from "./upload";
+import { folderOfUnits, listDropped, readFiles } from "./upload";
 import type { Work } from "./work";
 
 interface Takers {
@@ -18,9 +18,9 @@ export async function takeDropped(data: DataTransfer, work: Work, takers: Takers
     const isFolder = files.some(({ path }) => path.includes("/"));
     if (!isFolder && files.every(({ file }) => SAMPLE.test(file.type))) return takers.onSamples(files.map(({ file }) => file));
     const { paths } = await ask<{ paths: string[] }>("upload", { files: await readFiles(files) });
-    const unit = isFolder && paths.find((path) => path.endsWith(".toml"));
-    if (!unit) return takers.onModel(isFolder ? paths[0]!.split("/").slice(0, 2).join("/") : paths[0]!);
-    const found = await work.bring<{ text: string; units: string[] }>("folder", { path: unit.split("/").slice(0, -1).join("/") });
+    const folder = folderOfUnits(paths);
+    if (!folder) return takers.onModel(isFolder ? paths[0]!.split("/").slice(0, 2).join("/") : (paths.find((path) => !path.endsWith(".txt")) ?? paths[0]!));
+    const found = await work.bring<{ text: string; units: string[] }>("folder", { path: folder });
     if (found) work.notify(`added the units ${found.units.join(", ")}`);
   } catch (error) {
     work.fail((error as Error).message);

@@ -56,7 +56,7 @@ export function Editor() {
       setSelected(names);
       setWire(one);
     },
-    focus: (name) => (stage.current?.querySelector<HTMLElement>(`[data-body=${CSS.escape(name)}]`) ?? stage.current)?.focus(),
+    focus: (name) => (stage.current?.querySelector<HTMLElement>(`[data-body="${CSS.escape(name)}"]`) ?? stage.current)?.focus(),
     reveal: (names) => {
       const boxes = work.state.view?.picture?.boxes.filter((box) => names.includes(box.name)) ?? [];
       const frame = stage.current?.getBoundingClientRect();

@@ -36,13 +36,14 @@ export function handleKey(event: KeyboardEvent, desk: Desk, act: KeyActions): vo
 function choose(event: KeyboardEvent, desk: Desk, act: KeyActions): boolean {
   const { picture } = desk;
   const name = document.activeElement?.getAttribute("data-body") ?? "";
-  const isCommand = event.ctrlKey || event.metaKey;
-  const key = isCommand ? `Ctrl+${event.key.toLowerCase()}` : event.key;
+  const isCommand = (event.ctrlKey || event.metaKey) && !event.altKey; // AltGr is Ctrl and Alt on Windows
+  const letter = /^Key.$/.test(event.code) && event.key > "\u007f" ? event.code.slice(3) : event.key; // keyboards without a to z
+  const key = isCommand ? `Ctrl+${letter.toLowerCase()}` : event.key;
   const isInDialog = document.querySelector("dialog[open]") !== null;
   if (key === "Ctrl+s") return does(act.save);
   if (isTyping(event) && !["Ctrl+enter", "Ctrl+f"].includes(key)) return false;
   if (isInDialog) return false;
-  if (key === "Ctrl+enter") return does(act.run);
+  if (key === "Ctrl+enter") return event.repeat || does(act.run);
   if (key === "Ctrl+f") return does(act.find);
   if (key === "Ctrl+z" && !event.shiftKey) return does(act.undo);
   if (key === "Ctrl+y" || (key === "Ctrl+z" && event.shiftKey)) return does(act.redo);

@@ -8,8 +8,12 @@ export interface Upload {
 // The server takes requests of 256 MB, and base64 has four letters for three bytes.
 const MOST_BYTES = 190e6;
 
+// Hidden files and folders, and caches: parts of a folder that no unit needs.
+const LEFT_OUT = /(^|\/)(\.|__pycache__\/)/;
+
 /** Returns the contents of files; throws an `Error` with a text for the user if they are too large. */
-export async function readFiles(files: { file: File; path: string }[]): Promise<Upload[]> {
+export async function readFiles(given: { file: File; path: string }[]): Promise<Upload[]> {
+  const files = given.filter(({ path }) => given.length === 1 || !LEFT_OUT.test(path));
   const bytes = files.reduce((sum, { file }) => sum + file.size, 0);
   if (bytes > MOST_BYTES) {
     throw new Error(`the files have ${Math.round(bytes / 1e6)} MB; expected at most ${MOST_BYTES / 1e6} MB. Put them beside the graph file, and choose them in the list`);
@@ -24,6 +28,12 @@ export function encode(file: File): Promise<string> {
     reader.onerror = () => reject(reader.error);
     reader.readAsDataURL(file);
   });
+}
+
+/** Returns the folder of all unit files among uploaded files, or "" without unit files. */
+export function folderOfUnits(paths: string[]): string {
+  const [first, ...others] = paths.filter((path) => path.startsWith("units/") && path.endsWith(".toml")).map((path) => path.split("/").slice(0, -1));
+  return (first ?? []).filter((_, place) => others.every((other) => first!.slice(0, place + 1).every((part, at) => part === other[at]))).join("/");
 }
 
 /** Returns all files of a drop, with those of dropped folders. Call it while the event is handled. */

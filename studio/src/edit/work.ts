@@ -9,6 +9,7 @@ import { type Catalog, fileName, type Opened, type Operation, type Stand, type V
 
 const MOST_UNDO = 500;
 const PAUSE = 250;
+const TYPED = "the text has changed in the meantime; try again";
 
 /** Runs all changes one after the other, each on the text that the previous change produced. */
 export class Work {
@@ -24,18 +25,21 @@ export class Work {
     return this.next(async () => {
       const found = await ask<Opened>("open", {});
       const draft = readDraft(found.file);
+      if (draft?.text === found.text) storeDraft(found.file, null);
       this.set({ ...EMPTY, file: found.file, text: found.text, saved: found.saved, mark: found.mark, starters: found.starters, opened: found.trial });
-      await this.show(found);
-      if (draft && draft.text !== found.text) await this.restore(draft, { text: found.saved, mark: found.mark });
+      if (draft && draft.text !== found.text) {
+        this.set({ view: found });
+        this.restore(draft, { text: found.saved, mark: found.mark });
+        await this.show(await ask<View>("look", this.draft));
+      } else await this.show(found);
     });
   }
 
   /** Continues with the unsaved text of an earlier page. */
-  private async restore(draft: StoredDraft, stand: Stand): Promise<void> {
+  private restore(draft: StoredDraft, stand: Stand): void {
     this.remember(draft.text);
     this.set({ starters: [], message: `restored your unsaved changes of ${clockOf(new Date(draft.time))}; Undo returns to the file` });
     if (draft.mark !== stand.mark) this.set({ mark: draft.mark, conflict: stand });
-    await this.show(await ask<View>("look", this.draft));
   }
 
   /** Applies operations; returns the names of new nodes, or null if the operations were refused. */
@@ -45,7 +49,7 @@ export class Work {
       for (const each of operations) if (each.do === "rename" && this.places[each.node]) this.places[each.name] = this.places[each.node]!;
       const { draft } = this;
       const view = await ask<View>("edit", { ...draft, operations });
-      if (this.state.text !== draft.text) return this.set({ problem: "the text has changed in the meantime; try again" });
+      if (this.state.text !== draft.text) return this.set({ problem: TYPED });
       added = view.added ?? [];
       if (view.text === this.state.text) return;
       this.remember(view.text);
@@ -56,8 +60,10 @@ export class Work {
   /** Arranges all nodes anew, and removes the positions in the file. */
   tidy(): Promise<void> {
     return this.next(async () => {
-      this.places = {};
+      const { text } = this.state;
       const view = await ask<View>("edit", { ...this.draft, operations: [{ do: "tidy" }] });
+      if (this.state.text !== text) return this.set({ problem: TYPED });
+      this.places = {};
       if (view.text !== this.state.text) this.remember(view.text);
       await this.show(view);
     });
@@ -95,7 +101,7 @@ export class Work {
     return this.next(async () => {
       const view = await ask<View & { files?: string[] }>("begin", { starter, args: this.state.args });
       this.places = {};
-      this.remember(view.text);
+      if (view.text !== this.state.text) this.remember(view.text);
       this.set({ starters: [], message: view.files?.length ? `created ${view.files.join(", ")}` : "" });
       this.driver = null;
       await this.show(view);
@@ -126,7 +132,9 @@ export class Work {
   async bring<Found extends { text: string; files?: string[] }>(task: string, body: object): Promise<Found | null> {
     let found: Found | null = null;
     await this.next(async () => {
-      const answer = await ask<Found>(task, { ...body, text: this.state.text });
+      const { text } = this.state;
+      const answer = await ask<Found>(task, { ...body, text });
+      if (this.state.text !== text) return this.set({ problem: TYPED });
       if (answer.text !== this.state.text) this.remember(answer.text);
       this.driver = null;
       await this.show(await ask<View>("look", this.draft));
@@ -153,15 +161,17 @@ export class Work {
     }
   }
 
-  copy(nodes: string[]): Promise<string> {
-    let clipping = "";
+  /** Returns nodes as DOT text; null if they cannot be copied. */
+  copy(nodes: string[]): Promise<string | null> {
+    let clipping: string | null = null;
     return this.next(async () => {
       clipping = (await ask<{ clipping: string }>("copy", { text: this.state.text, nodes })).clipping;
     }).then(() => clipping);
   }
 
-  diff(before: string): Promise<string> {
-    let found = "";
+  /** Returns the changes since an earlier text; null if the server does not answer. */
+  diff(before: string): Promise<string | null> {
+    let found: string | null = null;
     return this.next(async () => {
       found = (await ask<{ diff: string }>("diff", { before, text: this.state.text })).diff;
     }).then(() => found);
@@ -270,7 +280,7 @@ export class Work {
     const before = this.state;
     this.state = { ...before, ...part };
     this.changed(this.state);
-    if (this.state.text === before.text && this.state.saved === before.saved) return;
+    if (!before.view || (this.state.text === before.text && this.state.saved === before.saved)) return; // an opened file changes no draft
     storeDraft(this.state.file, this.isChanged ? { text: this.state.text, mark: this.state.mark, time: Date.now() } : null);
   }
 }

@@ -59,3 +59,23 @@ export function Key(props: { given: (key: string) => void }) {
     </form>
   );
 }
+
+const KEPT = "modelflow-api-key";
+
+/** Returns the key of an earlier page, or "". */
+export function keptKey(): string {
+  try {
+    return sessionStorage.getItem(KEPT) ?? "";
+  } catch (error) {
+    if (!(error instanceof DOMException)) throw error;
+    return ""; // no storage: the key lasts as long as the page
+  }
+}
+
+export function keepKey(key: string): void {
+  try {
+    sessionStorage.setItem(KEPT, key);
+  } catch (error) {
+    if (!(error instanceof DOMException)) throw error;
+  }
+}

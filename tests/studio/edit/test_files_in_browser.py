@@ -130,3 +130,43 @@ def test_a_folder_of_units_beside_the_graph_is_added_by_a_click(path, folder):
         said(edited, "added the folder mine with twice")
         expect(edited.page.locator("[data-unit=twice]")).to_be_visible()
         expect(edited.source).to_have_value(GRAPH + '\n[driver]\ndir = ["mine"]\n')
+
+
+def _write_units(folder):
+    """Writes a folder with the units one and two, a hidden file and a cache."""
+    for name in ("one", "two"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / f"{name}.toml").write_text((UNIT + PORTS).replace("twice", name))
+        (folder / name / f"{name}.py").write_text(CODE)
+    (folder / ".DS_Store").write_bytes(b"1")
+    (folder / "one" / "__pycache__").mkdir()
+    (folder / "one" / "__pycache__" / "one.pyc").write_bytes(b"1")
+    (folder / "about.md").write_text("Two units.")
+
+
+def test_a_folder_of_several_units_is_added_without_its_hidden_files(path, tmp_path):
+    from playwright.sync_api import expect
+
+    _write_units(tmp_path / "mine")
+    with editing(path) as edited:
+        edited.page.get_by_role("button", name="A folder of units…").click()
+        dialog = edited.page.get_by_role("dialog")
+        dialog.locator("input[type=file]").set_input_files(tmp_path / "mine")
+        said(edited, "added the folder units/mine with one, two")
+        expect(edited.source).to_have_value(GRAPH + '\n[driver]\ndir = ["units/mine"]\n')
+    copied = {file.name for file in (path.parent / "units").rglob("*") if file.is_file()}
+    assert copied == {"about.md", "one.toml", "one.py", "two.toml", "two.py"}
+
+
+def test_dropped_labels_and_a_model_open_the_model(path):
+    with editing(path) as edited:
+        labels = ("names.txt", "text/plain", b"a\nb\nc\n")
+        _drop(edited.page, [labels, ("shapes.onnx", "", (SHAPES / "shapes.onnx").read_bytes())])
+        edited.page.get_by_role("dialog", name="Bring in models/shapes.onnx").wait_for()
+
+
+def test_the_dropped_files_of_a_unit_are_added(path):
+    with editing(path) as edited:
+        code = ("twice.py", "text/x-python", CODE.encode())
+        _drop(edited.page, [code, ("twice.toml", "application/toml", (UNIT + PORTS).encode())])
+        said(edited, "added the units twice")

@@ -214,7 +214,8 @@ def test_a_text_that_is_no_graph_keeps_the_last_picture(edited):
     expect(edited.page.get_by_text("No errors")).to_be_visible()
 
 
-def test_what_is_typed_while_an_edit_is_under_way_is_kept(edited):
+@pytest.mark.parametrize("press", ["Delete", "Tidy"])
+def test_what_is_typed_while_an_edit_is_under_way_is_kept(edited, press):
     from playwright.sync_api import expect
 
     held = []
@@ -224,7 +225,10 @@ def test_what_is_typed_while_an_edit_is_under_way_is_kept(edited):
 
     edited.page.route("**/api/edit*", hold)
     edited.node("small").click()
-    edited.page.keyboard.press("Delete")
+    if press == "Tidy":
+        edited.page.get_by_role("button", name="Tidy").click()
+    else:
+        edited.page.keyboard.press(press)
     edited.source.focus()
     edited.page.keyboard.press("Control+End")
     edited.page.keyboard.type("// mine")
@@ -233,6 +237,58 @@ def test_what_is_typed_while_an_edit_is_under_way_is_kept(edited):
     held[0].continue_()
     said(edited, "the text has changed in the meantime; try again")
     expect(edited.source).to_have_value(DOT + "// mine")
+
+
+@pytest.mark.parametrize(
+    ("event", "is_saved"),
+    [
+        ({"key": "\u044b", "code": "KeyS", "ctrlKey": True}, True),  # a Cyrillic keyboard
+        ({"key": "\u015b", "code": "KeyS", "ctrlKey": True, "altKey": True}, False),  # AltGr+S
+    ],
+)
+def test_other_keyboards_save_by_the_same_key_and_type_their_letters(edited, event, is_saved):
+    is_taken = edited.page.evaluate(
+        """given => !document.querySelector(".stage").dispatchEvent(
+            new KeyboardEvent("keydown", { bubbles: true, cancelable: true, ...given }))""",
+        event,
+    )
+    assert is_taken is is_saved
+    if is_saved:
+        said(edited, "saved")
+
+
+def test_nodes_that_cannot_be_copied_are_not_cut(path):
+    from playwright.sync_api import expect
+
+    with editing(path, refusals=("422",)) as edited:
+        body = '{"error": "DOT cannot express it"}'
+        edited.page.route("**/api/copy*", lambda route: route.fulfill(status=422, body=body))
+        edited.node("small").click()
+        edited.page.keyboard.press("Control+x")
+        said(edited, "DOT cannot express it")
+        edited.page.get_by_role("button", name="Tidy").click()  # after the cut
+        said(edited, "")
+        expect(edited.node("small")).to_be_visible()
+
+
+def test_changes_that_are_not_known_are_not_called_none(path):
+    from playwright.sync_api import expect
+
+    with editing(path, refusals=("ERR_FAILED",)) as edited:
+        edited.page.route("**/api/diff*", lambda route: route.abort())
+        edited.page.get_by_role("button", name="Show changes").click()
+        dialog = edited.page.get_by_role("dialog")
+        expect(dialog).to_contain_text("modelflow edit does not answer")
+        expect(dialog).not_to_contain_text("no changes")
+
+
+def test_the_search_is_closed_though_no_node_is_selected(edited):
+    from playwright.sync_api import expect
+
+    edited.page.keyboard.press("Control+f")
+    edited.page.keyboard.press("Escape")
+    expect(edited.page.get_by_role("search")).to_have_count(0)
+    expect(edited.page.locator(".stage")).to_be_focused()
 
 
 def test_undo_and_redo_give_the_same_bytes(edited):

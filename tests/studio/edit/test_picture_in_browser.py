@@ -260,6 +260,24 @@ def test_a_key_adds_a_unit_behind_a_node(edited):
     assert "pos" not in edited.source.input_value()
 
 
+def test_a_unit_goes_behind_a_node_of_the_same_name_and_into_its_edge(tmp_path):
+    from playwright.sync_api import expect
+
+    path = tmp_path / "same.dot"
+    path.write_text(DOT.replace("small[flowunit=resize, ", "resize[").replace("small", "resize"))
+    with editing(path) as edited:
+        x0, y0 = middle(edited.port("resize", "out_image", "output"))
+        x1, y1 = middle(edited.port("output", "output", "input"))
+        edited.page.mouse.dblclick((x0 + x1) / 2, (y0 + y1) / 2)
+        edited.page.get_by_role("dialog").locator("[data-unit=resize]").click()
+        expect(edited.wire("resize", "resize_2")).to_have_count(1)
+        expect(edited.wire("resize_2", "output")).to_have_count(1)
+        edited.node("resize").focus()
+        edited.page.keyboard.press("a")
+        edited.page.get_by_role("dialog").locator("[data-unit=resize]").click()
+        expect(edited.wire("resize", "resize_3")).to_have_count(1)
+
+
 def test_the_units_are_one_tab_stop_with_arrow_keys(edited):
     from playwright.sync_api import expect
 
@@ -404,6 +422,20 @@ def test_a_page_without_changes_takes_a_changed_file_silently(edited, path):
     said(edited, "loaded photos.dot, which another program has changed")
     expect(edited.source).to_have_value(DOT + "// theirs\n")
     expect(edited.page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_unsaved_work_survives_reloads_while_the_units_are_not_read(edited):
+    from playwright.sync_api import expect
+
+    edited.source.fill(DOT + "// mine\n")
+    edited.page.route("**/api/units*", lambda route: None)  # a slow import
+    edited.page.reload()
+    edited.page.wait_for_selector(".editor")
+    edited.page.reload()
+    edited.page.wait_for_selector(".editor")
+    edited.page.unroute("**/api/units*")
+    edited.page.reload()
+    expect(edited.source).to_have_value(DOT + "// mine\n")
 
 
 # -- the focus -----------------------------------------------------------------------------------

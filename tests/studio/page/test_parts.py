@@ -166,3 +166,20 @@ def test_all_requests_of_a_recording_share_one_scale_and_one_colour_a_node():
         expect(legend.locator("li")).to_have_text(
             ["1 decode", "2 infer", "failed", "waiting for a call"]
         )
+
+
+_NO_STORAGE = """for (const name of ["localStorage", "sessionStorage"]) {
+    const get = () => { throw new DOMException("refused", "SecurityError"); };
+    Object.defineProperty(window, name, { get });
+}"""
+
+
+@pytest.mark.parametrize(("script", "fragment"), [(_NO_STORAGE, ""), ("", "#50%")])
+def test_a_page_without_storage_or_with_an_odd_address_is_shown(script, fragment):
+    from playwright.sync_api import expect
+
+    source = Source(moment(1.0, rows=2))
+    with Dashboard(source.look, every=0.02) as served, browsing() as browser:
+        browser.page.add_init_script(script)
+        browser.open(served.url + fragment)
+        expect(browser.page.locator("header")).to_be_visible()

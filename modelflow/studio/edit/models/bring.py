@@ -17,7 +17,7 @@ from modelflow.studio.edit.draft import Draft
 from modelflow.studio.edit.models.chain import ModelUnit, add_model, uses_of
 from modelflow.studio.edit.models.guess import PLAIN, Guess, guess_use
 from modelflow.studio.edit.models.pixels import RANGES
-from modelflow.studio.edit.models.places import Places, find_places, path_below
+from modelflow.studio.edit.models.places import Places, find_places, path_below, real_path
 from modelflow.unit.port import Port
 
 _MOST_SIZE = 1 << 16
@@ -108,8 +108,7 @@ def bring_model(
     model = ModelUnit(unit.name, outputs, guess.tensors)
     text = draft.graph_text
     if not any(
-        (places.home / one).resolve() in (unit.folder, *unit.folder.parents)
-        for one in draft.folders
+        real_path(places.home / one) in (unit.folder, *unit.folder.parents) for one in draft.folders
     ):
         text = text.add_folder(folder)
     text, added = add_model(text, draft.units, model, use, {**guess.settings, **given})
@@ -137,16 +136,16 @@ def _find_unit(draft: Draft, file: ModelFile, places: Places) -> _UnitFile | Non
         try:
             base = tomllib.loads(path.read_text("utf-8")).get("base", {})
             entry = path.parent / str(base.get("entry"))
-            if base.get("type") == "inference" and entry.resolve() == file.path.resolve():
+            if base.get("type") == "inference" and real_path(entry) == real_path(file.path):
                 return _UnitFile(str(base["name"]), path, places.folder_for(path))
-        except (OSError, ValueError, AttributeError, KeyError):  # the check reports the file
-            continue
+        except (OSError, ValueError, RecursionError, AttributeError, KeyError, ConfigError):
+            continue  # the check reports the file
     return None
 
 
 def _unit_files(draft: Draft, places: Places) -> Iterator[Path]:
     """Yields the unit files of the graph's folders first, then all others."""
-    folders = [(places.home / folder).resolve() for folder in draft.folders]
+    folders = [real_path(places.home / folder) for folder in draft.folders]
     known = [path for path in places.units if set(folders) & set(path.parents)]
     yield from dict.fromkeys([*known, *places.units])
 
@@ -154,7 +153,7 @@ def _unit_files(draft: Draft, places: Places) -> Iterator[Path]:
 def _new_unit(draft: Draft, file: ModelFile, places: Places) -> _UnitFile:
     folder = home_of_units(draft)
     taken = {*places.units.values(), *(spec.name for spec in draft.units.specs())}
-    there = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    there = [path.name for path in folder.iterdir()] if os.path.isdir(folder) else []
     name = free_name(_name(file.path, places.home), {*taken, *there, *draft.graph_text.nodes})
     target = folder / name / f"{name}.toml"
     return _UnitFile(name, target, folder, unit_text(file, target))
@@ -177,8 +176,8 @@ def home_of_units(draft: Draft) -> Path:
     """
     home = draft.path.parent.resolve()
     name = draft.folders[0] if draft.folders else "units"
-    folder = (home / name).resolve()
-    if not folder.is_relative_to(home):
+    folder = real_path(home / name)
+    if not folder.is_relative_to(home) or os.path.islink(folder):  # a link to itself
         raise ConfigError(f"[driver] dir: {name} is not below {home}; nothing is written there")
     return folder
 
@@ -189,7 +188,7 @@ def add_folder(draft: Draft, path: str) -> dict[str, Any]:
     Raises:
         ConfigError: The folder has no units, or the path leads out of the graph's folder.
     """
-    folder = path_below(draft.path.parent, path).resolve()
+    folder = real_path(path_below(draft.path.parent, path))
     places = find_places(draft.path.parent)
     units = places.units_below(folder)
     if not units:

@@ -67,7 +67,7 @@ def guess_use(inputs: Sequence[Port], outputs: Sequence[Port]) -> Guess:
     shapes = {port.name: _shape(port) for port in outputs}
     if not _guess_classes(guess, shapes):
         _guess_boxes(guess, shapes)
-    if guess.use == PLAIN and None in shapes.values():
+    if guess.use == PLAIN and any(one is None or None in one for one in shapes.values()):
         guess.is_open = True
         guess.why.append("The file does not say the shapes of the outputs; choose the use.")
     elif guess.use == PLAIN:
@@ -150,16 +150,16 @@ def _guess_boxes(guess: Guess, shapes: dict[str, Shape | None]) -> None:
 def _guess_one(guess: Guess, shape: Shape) -> tuple[str, int | None] | None:
     """Returns the head and the number of classes of a detector with one tensor."""
     rows, columns = shape
+    width, height = guess.settings["width"], guess.settings["height"]
+    cells = sum((width // s) * (height // s) for s in _STRIDES) if width and height else 0
+    if cells and rows == 3 * cells and columns is not None and columns > 5:
+        return "v5", columns - 5
     if columns == 6:
         return "v8", None
     if rows is not None and rows > 4 and (columns is None or columns > rows):
         return "v8", rows - 4
     if columns is None or columns < 5 or (rows is not None and rows <= columns):
         return None
-    width, height = guess.settings["width"], guess.settings["height"]
-    cells = sum((width // s) * (height // s) for s in _STRIDES) if width and height else 0
-    if cells and rows == 3 * cells:
-        return "v5", columns - 5
     if cells and rows == cells and columns == 85:
         guess.why.append("A row of 85 numbers for each cell is the form of YOLOX.")
         return "x", columns - 5

@@ -20,6 +20,8 @@ MOST_ENTRIES = 2000
 """The most files and folders that are looked at."""
 MOST_RESULTS = 200
 """The most models, folders of units and label files in an answer, each."""
+MOST_TEXT = 32 << 20
+"""The most bytes of texts that are read."""
 
 _MOST_BYTES = 1 << 20
 _MOST_LABEL = 100
@@ -35,6 +37,7 @@ class Places:
         units: The unit files, with the name of the unit.
         labels: The label files, with their number of labels.
         is_complete: Whether all files have been looked at.
+        room: The bytes of texts that may still be read.
     """
 
     home: Path
@@ -42,6 +45,7 @@ class Places:
     units: dict[Path, str] = field(default_factory=dict)
     labels: dict[Path, int] = field(default_factory=dict)
     is_complete: bool = True
+    room: int = field(default_factory=lambda: MOST_TEXT)
 
     def document(self, folders: Iterable[str]) -> dict[str, Any]:
         """Returns the places as JSON values, with paths relative to the folder.
@@ -49,7 +53,7 @@ class Places:
         Args:
             folders: The folders that ``[driver] dir`` names, whose units are left out.
         """
-        named = {(self.home / folder).resolve() for folder in folders}
+        named = {real_path(self.home / folder) for folder in folders}
         return {
             "models": [
                 {"path": self.name(path), "bytes": size_of(path)}
@@ -83,9 +87,11 @@ class Places:
         For ``units/NAME/NAME.toml`` this is ``units``, which may have more units.
         """
         folder = file.parent
-        beside = [other for other in self.units if other.parent == folder]
-        is_own = file.stem == folder.name and len(beside) < 2 and folder.parent != self.home
-        return folder.parent if is_own and self.home in folder.parents else folder
+        is_named = file.stem == folder.name and self.home in folder.parent.parents
+        is_own = is_named and not any(
+            other != file and other.parent == folder for other in self.units
+        )
+        return folder.parent if is_own else folder
 
 
 def find_places(folder: Path) -> Places:
@@ -104,7 +110,7 @@ def find_places(folder: Path) -> Places:
             continue
         has_versions = _add_versions(places, place, entries)
         for path in entries:
-            real = path.resolve()
+            real = real_path(path)
             if is_passed(path.name) or real in seen or places.home not in real.parents:
                 continue
             seen.add(real)
@@ -112,9 +118,9 @@ def find_places(folder: Path) -> Places:
                 continue
             if _reader_of(path):
                 places.models.append(path)
-            elif path.is_dir() and depth < MOST_DEPTH:
+            elif os.path.isdir(path) and depth < MOST_DEPTH:
                 waiting.append((path, depth + 1))
-            elif path.is_dir():
+            elif os.path.isdir(path):
                 places.is_complete = False
             else:
                 _add_file(places, path)
@@ -126,8 +132,10 @@ def find_places(folder: Path) -> Places:
 
 def size_of(path: Path) -> int:
     """Returns the bytes of a file, or of the files in a folder."""
-    files = [path] if path.is_file() else itertools.islice(path.rglob("*"), MOST_ENTRIES)
-    return sum(file.stat().st_size for file in files if file.is_file())
+    if os.path.isfile(path):
+        return path.stat().st_size
+    files = itertools.islice(path.rglob("*"), MOST_ENTRIES)
+    return sum(file.stat().st_size for file in files if os.path.isfile(file))
 
 
 def _list(folder: Path, most: int) -> list[Path]:
@@ -158,17 +166,21 @@ def _reader_of(path: Path) -> str | None:
 
 def _add_file(places: Places, path: Path) -> None:
     try:
-        if path.stat().st_size > _MOST_BYTES:
-            return
-        if path.suffix == ".toml":
+        size = path.stat().st_size
+        if size > _MOST_BYTES or path.suffix not in (".toml", ".txt") or not path.is_file():
+            return  # a pipe would wait for its writer
+        places.room -= size
+        if places.room < 0:
+            places.is_complete = False
+        elif path.suffix == ".toml":
             base = tomllib.loads(path.read_text("utf-8")).get("base")
             if isinstance(base, dict) and isinstance(base.get("name"), str):
                 places.units[path] = base["name"]
-        elif path.suffix == ".txt" and not path.name.startswith("requirements"):
+        elif not path.name.startswith("requirements"):
             labels = read_labels(str(path))
             if len(labels) > 1 and all(0 < len(label) <= _MOST_LABEL for label in labels):
                 places.labels[path] = len(labels)
-    except (OSError, ValueError):  # not readable, or no text
+    except (OSError, ValueError, RecursionError):  # not readable, or no text
         return
 
 
@@ -180,8 +192,31 @@ def path_below(home: Path, text: str) -> Path:
     """
     home = home.resolve()
     path = home / text
-    if home not in path.resolve().parents:
-        raise ConfigError(f"{text}: is not below {home}; copy it there first")
-    if not path.exists():
-        raise ConfigError(f"{text}: there is no such file or folder in {home}")
+    if home not in real_path(path).parents:
+        raise ConfigError(f"{text:.200}: is not below {home}; copy it there first")
+    if not os.path.exists(path):
+        raise ConfigError(f"{text:.200}: there is no such file or folder in {home}")
     return path
+
+
+def check_below(home: Path, paths: Iterable[Path]) -> None:
+    """Checks that files to write are below a folder without links, also where links lead.
+
+    Raises:
+        ConfigError: A link leads a file out of the folder.
+    """
+    for path in paths:
+        if home not in real_path(path).parents:
+            raise ConfigError(f"{path.relative_to(home)}: leads out of {home} by a link")
+
+
+def real_path(path: Path) -> Path:
+    """Returns a path without links; a link that leads to itself stays.
+
+    Raises:
+        ConfigError: No file can have the path.
+    """
+    try:
+        return Path(os.path.realpath(path))
+    except ValueError as error:
+        raise ConfigError(f"{str(path)!r:.200}: no file can have this path: {error}") from error

@@ -1,7 +1,6 @@
 """Writes files from a page beside a graph: models, and folders with unit files."""
 
 import base64
-import binascii
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
@@ -9,6 +8,7 @@ from typing import Any
 
 from modelflow.errors import ConfigError
 from modelflow.starters.template import write_files
+from modelflow.studio.edit.models.places import check_below
 
 MOST_FILES = 200
 """The most files of an upload."""
@@ -47,9 +47,7 @@ def write_upload(home: Path, given: Sequence[Mapping[str, Any]]) -> list[str]:
     placed = _place_all(files)
     home = home.resolve()
     contents = {home / path: data for path, data in placed.items()}
-    for path in contents:
-        if home not in path.resolve().parents:
-            raise ConfigError(f"{path.relative_to(home)}: leads out of {home} by a link")
+    check_below(home, contents)
     write_files(contents, reused=contents)
     return [str(path) for path in placed]
 
@@ -79,7 +77,7 @@ def _read_bytes(name: PurePosixPath, value: Any) -> bytes:
         raise ConfigError(f"{name}: base64: got {value!r:.60}; expected a text")
     try:
         return base64.b64decode(value, validate=True)
-    except binascii.Error as error:
+    except ValueError as error:
         raise ConfigError(f"{name} did not arrive whole: {error}") from error
 
 

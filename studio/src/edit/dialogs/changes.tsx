@@ -7,10 +7,9 @@ import type { State } from "../state";
 import type { Work } from "../work";
 
 export function ChangesDialog(props: { work: Work; onClose: () => void }) {
-  const [diff, setDiff] = useState<string | null>(null);
-  useEffect(() => void props.work.diff(props.work.state.saved).then(setDiff), []);
   return (
     <Dialog title="Unsaved changes" onClose={props.onClose}>
+<<<<<<< HEAD
       {diff !== null && <Changes diff={diff} />}
       <p class="buttons">
         <button type="button" autofocus onClick={props.onClose}>
@@ -28,6 +27,12 @@ export function ChangesDialog(props: { work: Work; onClose: () => void }) {
           </button>
         )}
       </p>
+=======
+      <Difference work={props.work} before={props.work.state.saved} />
+      <button type="button" autofocus onClick={props.onClose}>
+        Close
+      </button>
+>>>>>>> 46052ce04d2793cdf8ac8ff1ec38fd29811ed5f7
     </Dialog>
   );
 }
@@ -35,12 +40,10 @@ export function ChangesDialog(props: { work: Work; onClose: () => void }) {
 export function Conflict(props: { state: State; work: Work }) {
   const { state, work } = props;
   const stand = state.conflict!;
-  const [diff, setDiff] = useState<string | null>(null);
-  useEffect(() => void work.diff(stand.text).then(setDiff), [stand.mark]);
   return (
     <Dialog title={`Another program ${stand.mark ? "changed" : "removed"} ${fileName(state.file)}`} onClose={() => work.later()}>
       <p role="alert">The file was not written. Saving would make these changes:</p>
-      {diff !== null && <Changes diff={diff} />}
+      <Difference work={work} before={stand.text} />
       <p class="buttons">
         <button type="button" autofocus onClick={() => work.later()}>
           Continue editing
@@ -54,4 +57,12 @@ export function Conflict(props: { state: State; work: Work }) {
       </p>
     </Dialog>
   );
+}
+
+function Difference(props: { work: Work; before: string }) {
+  const { work, before } = props;
+  const [diff, setDiff] = useState<string | null | undefined>(); // null: the server does not answer
+  useEffect(() => void work.diff(before).then(setDiff), [before]);
+  if (diff === undefined) return null;
+  return diff === null ? <p class="problem">{work.state.problem}</p> : <Changes diff={diff} />;
 }

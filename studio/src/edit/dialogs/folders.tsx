@@ -2,7 +2,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { ask } from "../api";
-import { readFiles } from "../upload";
+import { folderOfUnits, readFiles } from "../upload";
 import type { Work } from "../work";
 import { Dialog, useFocus } from "./dialog";
 import type { Places } from "./models";
@@ -23,7 +23,9 @@ export function FolderDialog(props: { work: Work; onClose: () => void }) {
   };
   const upload = async (files: File[]) => {
     const { paths } = await ask<{ paths: string[] }>("upload", { files: await readFiles(files.map((file) => ({ file, path: file.webkitRelativePath || file.name }))) });
-    await add(paths[0]!.split("/").slice(0, -1).join("/"));
+    const folder = folderOfUnits(paths);
+    if (!folder) throw new Error("the folder has no unit; expected unit files (NAME.toml with [base])");
+    await add(folder);
   };
   useEffect(() => attempt(async () => setPlaces(await ask<Places>("places", { text: work.state.text }))), []);
   return (

@@ -48,6 +48,7 @@ def test_the_shape_of_the_input_says_layout_and_size(shape, layout, channels, co
         (["(300, 6)"], "v8", None),
         (["(?, 6)"], "v8", None),
         (["(25200, 85)"], "v5", 80),
+        (["(25200, 6)"], "v5", 1),
         (["(8400, 85)"], "x", 80),
         (["(300, 4)", "(300, 80)"], "rtdetr", 80),
         (["(255, 20, 20)", "(255, 80, 80)", "(255, 40, 40)"], "v5", 80),
@@ -108,3 +109,7 @@ def test_unknown_shapes_exclude_no_use(shape):
     )
     assert guess.uses == ["plain", "classify", "detect"]
     assert "does not say the shape" in guess.why[-1]
+
+
+def test_outputs_with_open_axes_exclude_no_use():
+    assert guessed("(3, ?, ?)", "(?, ?)").uses == ["plain", "classify", "detect"]

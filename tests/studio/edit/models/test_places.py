@@ -1,5 +1,6 @@
 """Tests of the models, folders of units and label files that the editor lists."""
 
+import os
 import shutil
 
 import pytest
@@ -133,3 +134,47 @@ def test_the_units_of_the_ready_graphs_are_one_folder(client, home):
     (folder,) = listed(client)["folders"]
     assert folder["path"] == "shapes"
     assert {"shape_infer", "shape_detect", "find_shapes"} <= set(folder["units"])
+
+
+def test_links_pipes_and_deep_texts_do_not_disturb_the_list(client, home):
+    (home / "loop").symlink_to("loop")
+    for name in ("pipe.txt", "pipe.toml", "pipe.onnx"):
+        os.mkfifo(home / name)
+    (home / "deep.toml").write_text(f"a = {'[' * 20_000}{']' * 20_000}")
+    assert [one["path"] for one in listed(client)["models"]] == [
+        *("models/shape_detect.onnx", "models/shapes.onnx"),
+    ]
+    assert client.bring("models/shapes.onnx", "classify")["files"] == ["units/shapes/shapes.toml"]
+
+
+def test_long_texts_are_read_up_to_a_limit(client, home, monkeypatch):
+    for number in range(3):
+        (home / f"a{number}.txt").write_text("one\ntwo\n" * 100)
+    monkeypatch.setattr(module, "MOST_TEXT", 2000)
+    answer = client.ask("places")
+    assert answer["labels"] == ["a0.txt", "a1.txt"]
+    assert answer["complete"] is False
+
+
+@pytest.mark.parametrize("task", ["model", "folder", "bring"])
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("a\0b", "no file can have this path: embedded null byte"),
+        ("\ud800", "no file can have this path"),
+        ("x" * 5000, "there is no such file or folder"),
+        ("loop", "there is no such file or folder"),
+    ],
+)
+def test_paths_that_no_file_has_are_refused(client, home, task, path, said):
+    (home / "loop").symlink_to("loop")
+    assert said in client.refuse(task, path=path, use="plain")
+
+
+@pytest.mark.parametrize("folder", ["a\\u0000b", "x" * 400, "loop"])
+def test_odd_folders_of_units_stop_no_task(client, home, folder):
+    (home / "loop").symlink_to("loop")
+    client.text = f'[driver]\ndir = ["{folder}"]\n{client.text}'
+    for task in ("look", "places", "bring"):
+        status, _ = client.try_task(task, path="models/shapes.onnx", use="plain")
+        assert status in (200, 422)

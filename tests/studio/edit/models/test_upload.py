@@ -158,3 +158,27 @@ def test_starters_with_models_are_not_offered_for_dot(tmp_path):
         starters = {one["name"] for one in asked(editor, "open")[1]["starters"]}
     assert "images" in starters
     assert not {"classify", "objects"} & starters
+
+
+def test_a_starter_is_not_written_where_a_link_leads(tmp_path, tmp_path_factory):
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (tmp_path / "units").symlink_to(elsewhere)
+    with Editor(tmp_path / "new.toml") as editor:
+        status, found = asked(editor, "begin", {"starter": "objects"})
+    assert status == 422
+    assert f"leads out of {tmp_path} by a link" in found["error"]
+    assert list(elsewhere.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        ({"name": "\U0001f600" * 99, "base64": ""}, "cannot be written: File name too long"),
+        ({"name": "a.onnx", "base64": "\u00e9"}, "a.onnx did not arrive whole"),
+    ],
+)
+def test_what_cannot_be_a_file_is_refused(client, home, file, said):
+    assert said in client.refuse("upload", files=[file])
+    assert sorted(path.name for path in (home / "models").iterdir()) == [
+        *("names.txt", "shape_detect.onnx", "shapes.onnx"),
+    ]
