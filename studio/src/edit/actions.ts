@@ -76,20 +76,12 @@ export async function add(desk: Desk, unit: string, wish: Wish | null): Promise<
   if (added) show(desk, added, `added ${added.join(", ")}`);
 }
 
-<<<<<<< HEAD
-=======
 function freeName(wanted: string, picture: Picture | null): string {
   let name = wanted;
   for (let number = 2; boxOf(picture, name); number++) name = `${wanted}_${number}`;
   return name;
 }
 
-/** Whether a wish is only for the node, and not for a place: the key "a" at a node. */
-function isBehind(wish: Wish): boolean {
-  return wish.node !== undefined && Number.isNaN(wish.at.x);
-}
-
->>>>>>> 46052ce04d2793cdf8ac8ff1ec38fd29811ed5f7
 /** Selects and shows new nodes. */
 export function show(desk: Desk, names: string[], message: string): void {
   if (!names.length) return;

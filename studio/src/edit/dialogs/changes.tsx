@@ -9,13 +9,12 @@ import type { Work } from "../work";
 export function ChangesDialog(props: { work: Work; onClose: () => void }) {
   return (
     <Dialog title="Unsaved changes" onClose={props.onClose}>
-<<<<<<< HEAD
-      {diff !== null && <Changes diff={diff} />}
+      <Difference work={props.work} before={props.work.state.saved} />
       <p class="buttons">
         <button type="button" autofocus onClick={props.onClose}>
           Close
         </button>
-        {diff && (
+        {props.work.isChanged && (
           <button
             type="button"
             onClick={() => {
@@ -27,12 +26,6 @@ export function ChangesDialog(props: { work: Work; onClose: () => void }) {
           </button>
         )}
       </p>
-=======
-      <Difference work={props.work} before={props.work.state.saved} />
-      <button type="button" autofocus onClick={props.onClose}>
-        Close
-      </button>
->>>>>>> 46052ce04d2793cdf8ac8ff1ec38fd29811ed5f7
     </Dialog>
   );
 }
