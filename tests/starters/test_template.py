@@ -102,6 +102,7 @@ def test_a_second_graph_has_the_same_units(tmp_path):
     units = tmp_path / "units"
     assert {one.relative_to(tmp_path).as_posix() for one in first} == {
         "first.toml",
+        *(f"pictures/{name}.png" for name in SHAPES),
         *(f"units/shape_infer/{name}" for name in ("names.txt", "shape_infer.toml", "shapes.onnx")),
     }
     assert {one for one in second if units in one.parents} == {

@@ -15,7 +15,7 @@ export interface Desk {
   chosen: string[];
   chosenWire: Wire | null;
   select: (names: string[], wire?: Wire | null) => void;
-  focus: (name: string) => void;
+  focus: (name: string, isQuiet?: boolean) => void; // quiet: the view does not move
   reveal: (names: string[]) => void;
   choose: (title: string, choices: Choice[]) => void;
 }
@@ -71,7 +71,7 @@ export async function add(desk: Desk, unit: string, wish: Wish | null): Promise<
       { do: "connect", source: own("outputs", dtype(wish.wire.target, "inputs", wish.wire.input)), target },
     );
   }
-  if (wish && !Number.isNaN(wish.at.x)) operations.push({ do: "move", places: { [name]: [wish.at.x + HALF.x, wish.at.y + HALF.y] } });
+  if (wish && !wish.wire && !Number.isNaN(wish.at.x)) operations.push({ do: "move", places: { [name]: [wish.at.x + HALF.x, wish.at.y + HALF.y] } });
   const added = await work.edit(...operations);
   if (added) show(desk, added, `added ${added.join(", ")}`);
 }
@@ -95,18 +95,19 @@ export function show(desk: Desk, names: string[], message: string): void {
 
 /** Moves nodes, and puts a single node into the wire on which it was dropped. */
 export function move(desk: Desk, places: Record<string, [number, number]>, into: Wire | null): void {
-  const operations: Operation[] = [{ do: "move", places }];
+  let operations: Operation[] = [{ do: "move", places }];
   const [name] = Object.keys(places);
   const box = boxOf(desk.picture, name ?? "");
   const [source, target] = [boxOf(desk.picture, into?.source ?? ""), boxOf(desk.picture, into?.target ?? "")];
   const enter = box && source && pairsOf(source, into!.output, box, null)[0];
   const leave = box && target && pairsOf(box, null, target, into!.input)[0];
   if (into && enter && leave) {
-    operations.push(
+    operations = [
       { do: "disconnect", source: into.written[0], target: into.written[1] },
       { do: "connect", source: into.written[0], target: endOf(box, enter[1], "inputs") },
       { do: "connect", source: endOf(box, leave[0], "outputs"), target: into.written[1] },
-    );
+    ];
+    if (box.pinned) operations.push({ do: "unset", node: box.name, key: "pos" }); // its place is in the wire
   }
   void desk.work.edit(...operations);
 }
@@ -125,11 +126,11 @@ export function moveBy(desk: Desk, by: Point): void {
 export async function remove(desk: Desk): Promise<void> {
   const { picture, chosen, chosenWire, work } = desk;
   if (chosenWire) {
-    if (await work.edit({ do: "disconnect", source: chosenWire.written[0], target: chosenWire.written[1] })) requestAnimationFrame(() => desk.focus(chosenWire.source));
+    if (await work.edit({ do: "disconnect", source: chosenWire.written[0], target: chosenWire.written[1] })) requestAnimationFrame(() => desk.focus(chosenWire.source, true));
   } else if (chosen.length) {
     const around = picture?.wires.flatMap((wire) => (chosen.includes(wire.target) ? [wire.source] : chosen.includes(wire.source) ? [wire.target] : [])) ?? [];
     const next = [...around, ...(picture?.boxes.map((box) => box.name) ?? [])].find((name) => !chosen.includes(name));
-    if (await work.edit({ do: "remove", nodes: chosen })) requestAnimationFrame(() => desk.focus(next ?? ""));
+    if (await work.edit({ do: "remove", nodes: chosen })) requestAnimationFrame(() => desk.focus(next ?? "", true));
   }
 }
 

@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import * as actions from "./actions";
 import { isSame, type Wish } from "./canvas/canvas";
 import { Stage } from "./canvas/stage";
-import { fit, fitReadable, HOME, reveal, type Size, type Viewport, zoom } from "./canvas/viewport";
+import { useStage } from "./canvas/use_stage";
 import { type Choice } from "./dialogs/dialog";
 import { Dialogs, type DialogName } from "./dialogs/open";
 import { takeDropped } from "./dropped";
@@ -27,8 +27,6 @@ export function Editor() {
   const [work] = useState(() => new Work(setState));
   const [selected, setSelected] = useState<string[]>([]);
   const [wire, setWire] = useState<Wire | null>(null);
-  const [viewport, setViewport] = useState<Viewport>(HOME);
-  const [size, setSize] = useState<Size>({ width: 0, height: 0 });
   const [connecting, setConnecting] = useState("");
   const [wish, setWish] = useState<Wish | null>(null);
   const [choices, setChoices] = useState<{ title: string; of: Choice[] } | null>(null);
@@ -40,9 +38,8 @@ export function Editor() {
   const [inspecting, setInspecting] = useState(0);
   const [sizes, setPane] = useSizes();
   const run = useRun(work, state?.opened ?? null);
-  const stage = useRef<HTMLDivElement>(null);
+  const stage = useStage(work);
   const field = useRef<HTMLInputElement>(null);
-  const isFitted = useRef(false);
 
   const picture = state?.view?.picture ?? null;
   const chosen = selected.filter((name) => actions.boxOf(picture, name));
@@ -56,17 +53,9 @@ export function Editor() {
       setSelected(names);
       setWire(one);
     },
-    focus: (name) => (stage.current?.querySelector<HTMLElement>(`[data-body="${CSS.escape(name)}"]`) ?? stage.current)?.focus(),
-    reveal: (names) => {
-      const boxes = work.state.view?.picture?.boxes.filter((box) => names.includes(box.name)) ?? [];
-      const frame = stage.current?.getBoundingClientRect();
-      if (frame) setViewport((before) => reveal(before, boxes, frame));
-    },
+    focus: stage.focus,
+    reveal: stage.reveal,
     choose: (title, of) => setChoices({ title, of }),
-  };
-  const show = (how = fit) => {
-    const frame = stage.current?.getBoundingClientRect();
-    if (frame && picture) setViewport(how(picture, frame));
   };
   const add = (unit: string, at: Wish | null) => {
     setWish(null);
@@ -120,8 +109,8 @@ export function Editor() {
     bringModel: () => setDialog("model"),
     showKeys: () => setDialog("keys"),
     showResults,
-    zoom: (by) => setViewport((before) => zoom(before, { x: size.width / 2, y: size.height / 2 }, by)),
-    fit: () => show(),
+    zoom: stage.zoom,
+    fit: stage.fit,
     cancel: () => {
       setConnecting("");
       desk.select([]);
@@ -175,11 +164,6 @@ export function Editor() {
     return () => ends.forEach((end) => end());
   }, []);
   useEffect(() => {
-    if (!picture || isFitted.current) return;
-    isFitted.current = true;
-    show(fitReadable);
-  }, [picture]);
-  useEffect(() => {
     if (state?.file) document.title = `${work.isChanged ? "• " : ""}${fileName(state.file)} · modelflow edit`;
   }, [state?.file, work.isChanged]);
 
@@ -204,7 +188,7 @@ export function Editor() {
           canRedo={state.redo.length > 0}
           onUndo={act.undo}
           onRedo={act.redo}
-          onTidy={() => void work.tidy().then(() => show(fitReadable))}
+          onTidy={() => void work.tidy().then(stage.showFromSources)}
           onFit={act.fit}
           onFind={act.find}
           onChanges={() => setDialog("changes")}
@@ -237,12 +221,12 @@ export function Editor() {
           text={state.text}
           frame={run.trial.state === "none" || run.trial.state === "opening" || run.isOld ? null : run.live.frame}
           connecting={connecting}
-          viewport={viewport}
-          size={size}
+          viewport={stage.viewport}
+          size={stage.size}
           isFinding={isFinding}
-          stage={stage}
-          onViewport={setViewport}
-          onSize={setSize}
+          stage={stage.element}
+          onViewport={stage.move}
+          onSize={stage.setSize}
           onWish={setWish}
           onAdd={add}
           onOpen={() => setInspecting((before) => before + 1)}
@@ -278,7 +262,7 @@ export function Editor() {
         }}
         onWish={setWish}
         onChoices={setChoices}
-        onBegun={() => (isFitted.current = false)}
+        onBegun={stage.showFromSources}
       />
     </div>
   );

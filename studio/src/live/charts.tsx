@@ -23,12 +23,13 @@ interface Row {
   name: (frame: Frame) => string;
   columns: Column[];
   text: (value: number) => string;
+  empty?: string; // what an empty chart says
   isExpected?: (frame: Frame) => boolean; // else the row is left out as long as it has no values
 }
 
 const ROWS: Row[] = [
   { name: (frame) => frame.unit, columns: ["rate"], text: rateOf },
-  { name: () => "latency p50, p99", columns: ["p50", "p99"], text: timeOf, isExpected: (frame) => frame.in_flight !== null },
+  { name: () => "latency p50, p99", columns: ["p50", "p99"], text: timeOf, empty: "no request has ended in this time; open a node to see its waits", isExpected: (frame) => frame.in_flight !== null },
   { name: () => "rows inside", columns: ["inside"], text: (value) => Math.round(value).toLocaleString("en") },
   { name: () => "errors/s", columns: ["errors"], text: rateOf },
   { name: () => "CPU, cores", columns: ["cpu"], text: (value) => value.toFixed(2), isExpected: hasMachine },
@@ -111,7 +112,7 @@ function Plot(props: { row: Row & { lines: Float64Array[] }; place: number; span
           <path class={place ? "line second" : "line"} d={pathOf(line, top, props.span)} />
         ))}
       </svg>
-      {values.length > 0 && <span class="top">{row.text(top)}</span>}
+      {values.length > 0 ? <span class="top">{row.text(top)}</span> : row.empty && <span class="top">{row.empty}</span>}
     </div>
   );
 }

@@ -104,7 +104,7 @@ def test_dropped_pictures_are_samples_for_a_run(path):
     with editing(path) as edited:
         _drop(edited.page, [("a.png", "image/png", b"1"), ("b.png", "image/png", b"2")])
         dialog = edited.page.get_by_role("dialog", name="Run the graph")
-        expect(dialog).to_contain_text("2 files")
+        expect(dialog).to_contain_text("a.png, b.png")
 
 
 def test_a_chosen_folder_of_units_is_copied_and_added(path, folder):

@@ -14,7 +14,7 @@ import pytest
 
 from tests.browser import needs_browser
 from tests.programs import started
-from tests.studio.edit.page import editing, middle
+from tests.studio.edit.page import editing, middle, said
 
 pytestmark = needs_browser
 
@@ -148,14 +148,23 @@ def test_pictures_are_classified(hand, path, pictures):
         assert re.search(r'class: "(\w+)"', answers[f"{name}.png"])[1] == name
 
 
-def test_a_starter_classifies_pictures_at_once(hand, tmp_path, pictures):
+@pytest.mark.parametrize(
+    ("starter", "expected"),
+    [
+        ("classify", {"circle": ["circle"], "square": ["square"], "triangle": ["triangle"]}),
+        ("objects", {"scene": ["circle", "square", "triangle"]}),
+    ],
+)
+def test_a_starter_answers_for_its_own_pictures_at_once(hand, tmp_path, starter, expected):
     with editing(tmp_path / "new" / "first.toml") as edited:
         user = hand(edited.page)
-        user.press(edited.page.locator("[data-starter=classify]"))
-        _run(user, pictures)
-        answers = _answers(edited.page, 2)
-    for name in ("circle", "square"):
-        assert re.search(r'class: "(\w+)"', answers[f"{name}.png"])[1] == name
+        user.press(edited.page.locator(f"[data-starter={starter}]"))
+        said(edited, "created pictures/")
+        _run(user, sorted((tmp_path / "new" / "pictures").glob("*.png")))
+        answers = _answers(edited.page, len(expected))
+    for name, classes in expected.items():
+        found = re.findall(r'class: "(\w+)"', answers[f"{name}.png"])
+        assert (found[:1] if starter == "classify" else sorted(found)) == classes
 
 
 def test_the_objects_of_a_detector_are_classified(hand, path, scene):

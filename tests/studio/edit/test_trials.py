@@ -378,7 +378,7 @@ def test_a_new_unit_is_written_nowhere_else(tmp_path, form, graph, message):
 def test_a_new_file_may_begin_with_any_of_the_graphs(tmp_path):
     with Editor(tmp_path / "faces.toml") as editor:
         _, opened = asked(editor, "open")
-        assert [one["name"] for one in opened["starters"]][:2] == ["empty", "images"]
+        assert [one["name"] for one in opened["starters"]][:2] == ["empty", "classify"]
         for one in opened["starters"]:
             status, view = asked(editor, "begin", {"starter": one["name"]})
             assert (status, view["findings"]) == (200, [])

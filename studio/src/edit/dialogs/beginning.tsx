@@ -16,8 +16,13 @@ export function Beginning(props: { file: string; starters: Starter[]; onTake: (n
           </li>
         ))}
       </ul>
+      {isDot(props.file) && <p class="quiet">Templates with models, and units of your own, need a file NAME.toml.</p>}
     </Dialog>
   );
+}
+
+export function isDot(file: string): boolean {
+  return /\.(dot|gv)$/.test(file);
 }
 
 /** Explains that a DOT file has no place for folders of units. */

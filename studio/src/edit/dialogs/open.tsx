@@ -6,7 +6,7 @@ import { type Chosen, RunDialog } from "../run/dialog";
 import type { Run } from "../run/trial";
 import { fileName } from "../view";
 import type { State } from "../state";
-import { Beginning, NewUnit, NoFolders } from "./beginning";
+import { Beginning, isDot, NewUnit, NoFolders } from "./beginning";
 import { ChangesDialog, Conflict } from "./changes";
 import { type Choice, Choices, Keys } from "./dialog";
 import { FolderDialog } from "./folders";
@@ -40,7 +40,7 @@ export function Dialogs(props: Props) {
   if (state.conflict) return <Conflict state={state} work={work} />;
   if (props.choices) return <Choices title={props.choices.title} choices={props.choices.of} onClose={() => props.onChoices(null)} />;
   if (props.wish) return <UnitSearch wish={props.wish} catalog={state.catalog} onAdd={props.onAdd} onClose={() => props.onWish(null)} />;
-  if (/\.(dot|gv)$/.test(state.file) && (dialog === "unit" || dialog === "folder" || dialog === "model")) return <NoFolders file={state.file} onClose={onClose} />;
+  if (isDot(state.file) && (dialog === "unit" || dialog === "folder" || dialog === "model")) return <NoFolders file={state.file} onClose={onClose} />;
   switch (dialog) {
     case "keys":
       return <Keys onClose={onClose} />;
@@ -94,8 +94,7 @@ export function Dialogs(props: Props) {
           file={fileName(state.file)}
           starters={state.starters}
           onTake={(name) => {
-            props.onBegun();
-            void work.begin(name);
+            void work.begin(name).then(props.onBegun);
           }}
           onClose={() => work.skipBeginning()}
         />

@@ -28,7 +28,7 @@ export function RunDialog(props: Props) {
   const [problem, setProblem] = useState("");
   const change = (name: string, part: Partial<Chosen>) => props.onChange({ ...chosen, [name]: { ...(chosen[name] ?? NOTHING), ...part } });
   return (
-    <Dialog title="Run the graph" onClose={props.onClose}>
+    <Dialog title="Run the graph" class="run-dialog" onClose={props.onClose}>
       <form
         class="run"
         onSubmit={(event) => {
@@ -78,10 +78,13 @@ function Input(props: { name: string; chosen: Chosen; isFirst: boolean; onChange
         </select>
       </label>
       {chosen.kind === "files" ? (
-        <label>
-          {names.length ? `${names.length === 1 ? names[0] : `${names.length} files`} (choose other files): ` : "files: "}
-          <input ref={field} type="file" multiple onChange={() => props.onChange({ files: [...(field.current?.files ?? [])] })} />
-        </label>
+        <p class="buttons">
+          <label class="button">
+            {names.length ? "Choose other files…" : "Choose files…"}
+            <input ref={field} class="file" type="file" multiple onChange={() => field.current?.files?.length && props.onChange({ files: [...field.current.files] })} />
+          </label>
+          <span>{names.length > 3 ? `${names.length} files` : names.join(", ") || <span class="quiet">no file yet; you can also drop files on the page</span>}</span>
+        </p>
       ) : (
         <label>
           {chosen.kind === "json" ? "JSON value, such as [1, 2, 3]" : "text"}

@@ -28,6 +28,8 @@ interface Value {
 
 // The values of an array up to this size are shown unfolded.
 const SMALL = 16;
+// A record of up to so many plain values is shown in one line.
+const FEW = 4;
 
 interface Found {
   run: number;
@@ -230,6 +232,14 @@ function Tree(props: { value: unknown; name?: string }) {
     );
   }
   const items = Object.entries(value);
+  if (!Array.isArray(value) && items.length > 0 && items.length <= FEW && items.every(([, one]) => one === null || typeof one !== "object")) {
+    return (
+      <div class="leaf">
+        {head}
+        <code>{items.map(([key, one]) => `${key}: ${typeof one === "number" ? short(one) : JSON.stringify(one)}`).join(", ")}</code>
+      </div>
+    );
+  }
   return (
     <details open class="tree">
       <summary>

@@ -139,13 +139,15 @@ def test_a_starter_with_models_writes_its_units(tmp_path):
         assert {"classify", "objects"} <= {one["name"] for one in opened["starters"]}
         status, view = asked(editor, "begin", {"starter": "classify"})
         assert (status, view["findings"]) == (200, [])
+        files = ("names.txt", "shape_infer.toml", "shapes.onnx")
         assert view["files"] == [
-            f"units/shape_infer/{name}" for name in ("names.txt", "shape_infer.toml", "shapes.onnx")
+            *(f"pictures/{name}.png" for name in ("circle", "square", "triangle")),
+            *(f"units/shape_infer/{name}" for name in files),
         ]
         assert all((tmp_path / "new" / file).is_file() for file in view["files"])
         assert not (tmp_path / "new" / "graph.toml").exists()
         _, view = asked(editor, "begin", {"starter": "objects"})
-        assert (view["findings"], len(view["files"])) == ([], 2)
+        assert (view["findings"], len(view["files"])) == ([], 3)
         assert asked(editor, "begin", {"starter": "empty"})[1]["files"] == []
         (tmp_path / "new" / "units" / "shape_infer" / "names.txt").write_text("mine\n")
         status, found = asked(editor, "begin", {"starter": "classify"})
