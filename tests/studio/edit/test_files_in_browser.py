@@ -170,3 +170,17 @@ def test_the_dropped_files_of_a_unit_are_added(path):
         code = ("twice.py", "text/x-python", CODE.encode())
         _drop(edited.page, [code, ("twice.toml", "application/toml", (UNIT + PORTS).encode())])
         said(edited, "added the units twice")
+
+
+def test_a_double_click_brings_a_model_in_once(path):
+    from playwright.sync_api import expect
+
+    shutil.copy(SHAPES / "shapes.onnx", path.parent)
+    with editing(path) as edited:
+        edited.page.keyboard.press("m")
+        edited.page.locator("[data-model='shapes.onnx']").click()
+        edited.page.get_by_label("Only the model").check()
+        edited.page.get_by_role("button", name="Add to the graph").dblclick()
+        expect(edited.node("shapes")).to_be_focused()
+        edited.save()
+        expect(edited.node("shapes_2")).to_have_count(0)
