@@ -386,6 +386,28 @@ def test_unsaved_work_survives_reloads_while_the_units_are_not_read(edited):
     expect(edited.source).to_have_value(DOT + "// mine\n")
 
 
+@pytest.mark.parametrize("task", ["stand", "save"])
+def test_a_save_is_not_taken_for_another_programs(edited, path, task):
+    from playwright.sync_api import expect
+
+    held = []
+    edited.page.route(f"**/api/{task}*", lambda route: held.append((route, route.fetch())))
+    edited.source.fill(DOT + "// mine\n")
+    script = "dispatchEvent(new Event('focus'))"
+    if task == "stand":
+        edited.page.evaluate(script)
+    edited.page.keyboard.press("Control+s")
+    if task == "save":
+        edited.page.evaluate(script)
+    while not held:
+        edited.page.wait_for_timeout(10)
+    edited.page.wait_for_timeout(200)  # without an order of the requests, the other is answered
+    held[0][0].fulfill(response=held[0][1])
+    said(edited, f"saved {path}")
+    expect(edited.page.get_by_role("dialog")).to_have_count(0)
+    expect(edited.source).to_have_value(DOT + "// mine\n")
+
+
 # -- the focus -----------------------------------------------------------------------------------
 
 
