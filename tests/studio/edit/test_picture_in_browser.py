@@ -8,7 +8,7 @@ import pytest
 
 from tests.browser import needs_browser
 from tests.studio.axe import serious
-from tests.studio.edit.page import editing, middle, said
+from tests.studio.edit.page import Page, editing, middle, said
 from tests.studio.edit.test_in_browser import DOT
 
 pytestmark = needs_browser
@@ -384,6 +384,21 @@ def test_unsaved_work_survives_reloads_while_the_units_are_not_read(edited):
     edited.page.unroute("**/api/units*")
     edited.page.reload()
     expect(edited.source).to_have_value(DOT + "// mine\n")
+
+
+def test_unsaved_work_of_a_tab_survives_the_save_of_another_tab(edited, path):
+    from playwright.sync_api import expect
+
+    other = edited.page.context.new_page()
+    other.goto(edited.page.url)
+    other.locator("[data-body=small]").wait_for()
+    edited.source.fill(DOT + "// one\n")
+    tab = Page(other, path)
+    tab.source.fill(DOT + "// two\n")
+    tab.save()
+    edited.page.reload()
+    expect(edited.source).to_have_value(DOT + "// one\n")
+    expect(edited.page.get_by_role("dialog")).to_contain_text("Another program changed photos.dot")
 
 
 @pytest.mark.parametrize("task", ["stand", "save"])
