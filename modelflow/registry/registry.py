@@ -278,11 +278,11 @@ def _describe_search(module_name: str, error: BaseException) -> str:
 
 
 def _near_folder(folder: Path) -> str:
-    if not os.path.isdir(folder.parent):
+    try:
+        beside = [path.name for path in folder.parent.iterdir() if os.path.isdir(path)]
+    except OSError:  # not there, or not readable
         return ""
-    return did_you_mean(
-        folder.name, [path.name for path in folder.parent.iterdir() if path.is_dir()]
-    )
+    return did_you_mean(folder.name, beside)
 
 
 def _list_made(module: ModuleType) -> list[FlowUnitSpec]:

@@ -67,9 +67,9 @@ class GraphFile:
         Raises:
             ModelflowError: The file cannot be read, is too large, or is no text.
         """
-        if self._path.exists() and not self._path.is_file():
-            raise ModelflowError(f"{self.path}: is no file")
         with explain_os_error(f"{self.path}: cannot be read", kind=ModelflowError):
+            if self._path.exists() and not self._path.is_file():
+                raise ModelflowError(f"{self.path}: is no file")
             try:
                 with self._path.open("rb") as file:
                     contents = file.read(MOST_BYTES + 1)

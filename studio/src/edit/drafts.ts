@@ -9,22 +9,27 @@ export interface StoredDraft {
 
 const keyOf = (file: string) => `modelflow draft ${file}`;
 
+// The draft of a tab, and the last one of all tabs for a tab that is opened later.
+const STORES = [() => sessionStorage, () => localStorage];
+
 /** Stores an unsaved text, or removes the stored one if `draft` is null. */
 export function storeDraft(file: string, draft: StoredDraft | null): void {
-  try {
-    if (draft) localStorage.setItem(keyOf(file), JSON.stringify(draft));
-    else localStorage.removeItem(keyOf(file));
-  } catch (error) {
-    if (!(error instanceof DOMException)) throw error; // the storage is full or switched off: the page itself has the text
-  }
+  for (const store of STORES) attempt(() => (draft ? store().setItem(keyOf(file), JSON.stringify(draft)) : store().removeItem(keyOf(file))));
 }
 
 export function readDraft(file: string): StoredDraft | null {
+  for (const store of STORES) {
+    const found = attempt(() => JSON.parse(store().getItem(keyOf(file)) ?? "null"));
+    if (typeof found?.text === "string" && typeof found.mark === "string") return found;
+  }
+  return null;
+}
+
+function attempt<Found>(step: () => Found): Found | null {
   try {
-    const found = JSON.parse(localStorage.getItem(keyOf(file)) ?? "null");
-    return typeof found?.text === "string" && typeof found.mark === "string" ? found : null;
+    return step();
   } catch (error) {
-    if (error instanceof DOMException || error instanceof SyntaxError) return null;
+    if (error instanceof DOMException || error instanceof SyntaxError) return null; // the storage is full or switched off: the page itself has the text
     throw error;
   }
 }

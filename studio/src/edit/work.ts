@@ -193,15 +193,15 @@ export class Work {
   }
 
   /** Checks whether another program has written the file. A page without changes loads the file. */
-  async compare(): Promise<void> {
-    if (!this.state.view) return;
-    const stand = await ask<Stand>("stand", {}).catch(() => null);
-    if (!stand || stand.mark === this.state.mark || this.state.conflict) return;
-    if (this.isChanged || !stand.mark) this.set({ conflict: stand });
-    else {
+  compare(): Promise<void> {
+    return this.step(async () => {
+      if (!this.state.view) return;
+      const stand = await ask<Stand>("stand", {}).catch(() => null);
+      if (!stand || stand.mark === this.state.mark || this.state.conflict) return;
+      if (this.isChanged || !stand.mark) return this.set({ conflict: stand });
       this.take(stand);
       this.set({ message: `loaded ${fileName(this.state.file)}, which another program has changed` });
-    }
+    });
   }
 
   /** Takes the current contents of the file. One undo restores the text of the page. */

@@ -1,6 +1,8 @@
 """Tests of files that are brought into the editor in a real browser: uploads, drops, folders."""
 
 import base64
+import json
+import shlex
 import shutil
 from pathlib import Path
 
@@ -170,3 +172,32 @@ def test_the_dropped_files_of_a_unit_are_added(path):
         code = ("twice.py", "text/x-python", CODE.encode())
         _drop(edited.page, [code, ("twice.toml", "application/toml", (UNIT + PORTS).encode())])
         said(edited, "added the units twice")
+
+
+def test_a_double_click_brings_a_model_in_once(path):
+    from playwright.sync_api import expect
+
+    shutil.copy(SHAPES / "shapes.onnx", path.parent)
+    with editing(path) as edited:
+        edited.page.keyboard.press("m")
+        edited.page.locator("[data-model='shapes.onnx']").click()
+        edited.page.get_by_label("Only the model").check()
+        edited.page.get_by_role("button", name="Add to the graph").dblclick()
+        expect(edited.node("shapes")).to_be_focused()
+        edited.save()
+        expect(edited.node("shapes_2")).to_have_count(0)
+
+
+def test_the_request_of_odd_names_is_one_command(tmp_path):
+    path = tmp_path / "it's a.toml"
+    graph = DOT.replace("input", "\"the 'in'\"").replace("type=\"the 'in'\"", "type=input")
+    path.write_text(f'[graph]\ngraphconf = """{graph}"""\n')
+    with editing(path) as edited:
+        edited.page.get_by_role("button", name="Serve…").click()
+        serve, request = (
+            shlex.split(edited.page.locator(f"[data-command={name}]").inner_text())
+            for name in ("command", "request")
+        )
+    assert serve == ["modelflow", "serve", str(path)]
+    assert json.loads(request[-2]) == {"the 'in'": "..."}
+    assert request[-1] == "http://127.0.0.1:8501/v2/models/it's%20a/generate"

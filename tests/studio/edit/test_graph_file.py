@@ -257,3 +257,8 @@ def test_a_folder_that_was_removed_is_not_made_again_unasked(tmp_path):
     with pytest.raises(ChangedError, match="is no longer there"):
         file.write("mine", mark)
     assert not path.parent.exists()
+
+
+def test_a_path_that_no_file_can_have_is_refused(tmp_path):
+    with pytest.raises(ModelflowError, match="cannot be read: File name too long"):
+        GraphFile(tmp_path / f"{'x' * 300}.toml").read()

@@ -8,7 +8,7 @@ import pytest
 
 from tests.browser import needs_browser
 from tests.studio.axe import serious
-from tests.studio.edit.page import editing, middle, said
+from tests.studio.edit.page import Page, editing, middle, said
 from tests.studio.edit.test_in_browser import DOT
 
 pytestmark = needs_browser
@@ -435,6 +435,43 @@ def test_unsaved_work_survives_reloads_while_the_units_are_not_read(edited):
     edited.page.wait_for_selector(".editor")
     edited.page.unroute("**/api/units*")
     edited.page.reload()
+    expect(edited.source).to_have_value(DOT + "// mine\n")
+
+
+def test_unsaved_work_of_a_tab_survives_the_save_of_another_tab(edited, path):
+    from playwright.sync_api import expect
+
+    other = edited.page.context.new_page()
+    other.goto(edited.page.url)
+    other.locator("[data-body=small]").wait_for()
+    edited.source.fill(DOT + "// one\n")
+    tab = Page(other, path)
+    tab.source.fill(DOT + "// two\n")
+    tab.save()
+    edited.page.reload()
+    expect(edited.source).to_have_value(DOT + "// one\n")
+    expect(edited.page.get_by_role("dialog")).to_contain_text("Another program changed photos.dot")
+
+
+@pytest.mark.parametrize("task", ["stand", "save"])
+def test_a_save_is_not_taken_for_another_programs(edited, path, task):
+    from playwright.sync_api import expect
+
+    held = []
+    edited.page.route(f"**/api/{task}*", lambda route: held.append((route, route.fetch())))
+    edited.source.fill(DOT + "// mine\n")
+    script = "dispatchEvent(new Event('focus'))"
+    if task == "stand":
+        edited.page.evaluate(script)
+    edited.page.keyboard.press("Control+s")
+    if task == "save":
+        edited.page.evaluate(script)
+    while not held:
+        edited.page.wait_for_timeout(10)
+    edited.page.wait_for_timeout(200)  # without an order of the requests, the other is answered
+    held[0][0].fulfill(response=held[0][1])
+    said(edited, f"saved {path}")
+    expect(edited.page.get_by_role("dialog")).to_have_count(0)
     expect(edited.source).to_have_value(DOT + "// mine\n")
 
 

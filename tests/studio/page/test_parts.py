@@ -183,3 +183,16 @@ def test_a_page_without_storage_or_with_an_odd_address_is_shown(script, fragment
         browser.page.add_init_script(script)
         browser.open(served.url + fragment)
         expect(browser.page.locator("header")).to_be_visible()
+
+
+def test_bars_and_the_chosen_span_are_seen_in_forced_colours():
+    with shown(moment(1.0), moment(3.0, rows=900), forced_colors="active") as (page, _):
+        page.locator("[data-node=infer]").click()
+        page.locator(".track").first.wait_for()
+        colour = "one => getComputedStyle(one).backgroundColor"
+        track = page.locator(".track").first
+        assert track.evaluate(colour) != track.locator("span").evaluate(colour)
+        chosen, other = (
+            page.get_by_role("button", name=name, exact=True) for name in ("5 min", "1 min")
+        )
+        assert chosen.evaluate(colour) != other.evaluate(colour)

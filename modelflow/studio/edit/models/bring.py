@@ -34,7 +34,7 @@ def describe_model(draft: Draft, path: str) -> dict[str, Any]:
         MissingDependencyError: The engine's package is not installed.
     """
     places = find_places(draft.path.parent)
-    file = read_model_file(path_below(places.home, path))
+    file = _read_model(places, path)
     guess = _guess(file, places)
     return {
         "path": path,
@@ -45,6 +45,11 @@ def describe_model(draft: Draft, path: str) -> dict[str, Any]:
         "uses": uses_of(draft.graph_text, guess),
         "ranges": list(RANGES),
     }
+
+
+def _read_model(places: Places, path: str) -> ModelFile:
+    with explain_os_error(f"{path}: cannot be read"):
+        return read_model_file(path_below(places.home, path))
 
 
 def _port(port: Port) -> dict[str, str]:
@@ -99,7 +104,7 @@ def bring_model(
     """
     _check_settings(settings)
     places = find_places(draft.path.parent)
-    file = read_model_file(path_below(places.home, path))
+    file = _read_model(places, path)
     guess = _guess(file, places)
     given = {key: value for key, value in settings.items() if value is not None}
     unit = _find_unit(draft, file, places) or _new_unit(draft, file, places)

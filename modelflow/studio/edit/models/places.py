@@ -160,7 +160,7 @@ def _add_versions(places: Places, folder: Path, entries: Iterable[Path]) -> bool
 def _reader_of(path: Path) -> str | None:
     try:
         return find_reader(path)
-    except EngineError:  # an engine's package is damaged
+    except (EngineError, OSError):  # an engine's package is damaged, or a folder is not readable
         return None
 
 

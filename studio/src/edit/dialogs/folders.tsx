@@ -1,6 +1,6 @@
 // Brings a folder of units into the graph.
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { ask } from "../api";
 import { folderOfUnits, readFiles } from "../upload";
 import type { Work } from "../work";
@@ -11,9 +11,13 @@ export function FolderDialog(props: { work: Work; onClose: () => void }) {
   const { work } = props;
   const [places, setPlaces] = useState<Places | null>(null);
   const [problem, setProblem] = useState("");
-  const attempt = (step: () => Promise<void>) => {
+  const isBusy = useRef(false);
+  const attempt = async (step: () => Promise<void>) => {
+    if (isBusy.current) return; // a second click
+    isBusy.current = true;
     setProblem("");
-    void step().catch((error: Error) => setProblem(error.message));
+    await step().catch((error: Error) => setProblem(error.message));
+    isBusy.current = false;
   };
   const add = async (path: string) => {
     const found = await work.bring<{ text: string; units: string[] }>("folder", { path });
@@ -27,7 +31,7 @@ export function FolderDialog(props: { work: Work; onClose: () => void }) {
     if (!folder) throw new Error("the folder has no unit; expected unit files (NAME.toml with [base])");
     await add(folder);
   };
-  useEffect(() => attempt(async () => setPlaces(await ask<Places>("places", { text: work.state.text }))), []);
+  useEffect(() => void attempt(async () => setPlaces(await ask<Places>("places", { text: work.state.text }))), []);
   return (
     <Dialog title="Bring in a folder of units" onClose={props.onClose}>
       {problem && (
@@ -36,7 +40,7 @@ export function FolderDialog(props: { work: Work; onClose: () => void }) {
         </p>
       )}
       {!places && !problem && <p role="status">looking for units…</p>}
-      {places && <FolderList folders={places.folders} onAdd={(path) => attempt(() => add(path))} onUpload={(files) => attempt(() => upload(files))} onClose={props.onClose} />}
+      {places && <FolderList folders={places.folders} onAdd={(path) => void attempt(() => add(path))} onUpload={(files) => void attempt(() => upload(files))} onClose={props.onClose} />}
     </Dialog>
   );
 }

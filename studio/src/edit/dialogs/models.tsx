@@ -1,6 +1,6 @@
 // Brings a model into the graph: the user chooses a file, its task, and the settings of the nodes around it.
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { ask } from "../api";
 import { readFiles } from "../upload";
 import type { Work } from "../work";
@@ -52,7 +52,10 @@ export function ModelDialog(props: Props) {
   const [model, setModel] = useState<Model | null>(null);
   const [problem, setProblem] = useState("");
   const [busy, setBusy] = useState("looking for models");
+  const isBusy = useRef(false);
   const attempt = async (what: string, step: () => Promise<void>) => {
+    if (isBusy.current) return; // a second click
+    isBusy.current = true;
     setProblem("");
     setBusy(what);
     try {
@@ -61,17 +64,22 @@ export function ModelDialog(props: Props) {
       setProblem((error as Error).message);
     }
     setBusy("");
+    isBusy.current = false;
   };
-  const choose = (path: string) => attempt(`reading ${path}`, async () => setModel(await ask<Model>("model", { text: work.state.text, path })));
+  const read = async (path: string) => {
+    setBusy(`reading ${path}`);
+    setModel(await ask<Model>("model", { text: work.state.text, path }));
+  };
+  const choose = (path: string) => attempt(`reading ${path}`, () => read(path));
   const upload = (file: File) =>
     attempt(`copying ${file.name}`, async () => {
       const { paths } = await ask<{ paths: string[] }>("upload", { files: await readFiles([{ file, path: file.name }]) });
-      await choose(paths[0]!);
+      await read(paths[0]!);
     });
   useEffect(() => {
     void attempt("looking for models", async () => {
       setPlaces(await ask<Places>("places", { text: work.state.text }));
-      if (props.path) await choose(props.path);
+      if (props.path) await read(props.path);
     });
   }, []);
   return (

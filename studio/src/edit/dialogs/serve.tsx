@@ -58,10 +58,10 @@ function modelName(state: State): string {
 
 function requestOf(picture: Picture | null, name: string): string {
   const decodes = picture?.boxes.some((box) => box.unit === "image_decoder");
-  const url = `http://127.0.0.1:8501/v2/models/${name}/generate`;
+  const url = quote(`http://127.0.0.1:8501/v2/models/${encodeURIComponent(name)}/generate`);
   if (decodes) return `curl -H 'Content-Type: image/jpeg' --data-binary @picture.jpg ${url}`;
-  const inputs = picture?.boxes.filter((box) => box.role === "input").map((box) => `"${box.name}": "..."`) ?? [];
-  return `curl -H 'Content-Type: application/json' -d '{${inputs.join(", ")}}' ${url}`;
+  const inputs = picture?.boxes.filter((box) => box.role === "input").map((box) => `${JSON.stringify(box.name)}: "..."`) ?? [];
+  return `curl -H 'Content-Type: application/json' -d ${quote(`{${inputs.join(", ")}}`)} ${url}`;
 }
 
 function quote(path: string): string {

@@ -8,6 +8,7 @@ import pytest
 
 from modelflow import Flow
 from modelflow.starters.ready import ready_graphs
+from modelflow.studio.edit.models import bring as module
 from tests.studio.edit.models.client import SHAPES, picture
 
 NAMES = "models/names.txt"
@@ -256,3 +257,13 @@ def test_a_range_with_its_own_colours_is_a_preset(client, home):
     client.bring("net.onnx", "classify", {"range": "imagenet_torch"})
     scale = client.nodes()["scale"]
     assert (scale["preset"], scale["output_layout"]) == ("imagenet_torch", "chw")
+
+
+@pytest.mark.parametrize("task", ["model", "bring"])
+def test_a_model_that_is_not_readable_is_refused(client, monkeypatch, task):
+    def read(path):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(module, "read_model_file", read)
+    refused = client.refuse(task, path="models/shapes.onnx", use="plain", settings={})
+    assert refused == "models/shapes.onnx: cannot be read: Permission denied"

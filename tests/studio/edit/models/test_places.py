@@ -178,3 +178,16 @@ def test_odd_folders_of_units_stop_no_task(client, home, folder):
     for task in ("look", "places", "bring"):
         status, _ = client.try_task(task, path="models/shapes.onnx", use="plain")
         assert status in (200, 422)
+
+
+def test_a_folder_that_is_not_readable_is_passed_over(client, home, monkeypatch):
+    (home / "closed").mkdir()
+    find_reader = module.find_reader
+
+    def find(path):
+        if path.name == "closed":
+            raise PermissionError(13, "Permission denied", str(path))
+        return find_reader(path)
+
+    monkeypatch.setattr(module, "find_reader", find)
+    assert len(listed(client)["models"]) == 2
