@@ -135,7 +135,7 @@ def test_a_folder_of_units_beside_the_graph_is_added_by_a_click(path, folder):
 
 
 def _write_units(folder):
-    """Writes a folder with the units one and two, a hidden file and a cache."""
+    """Writes a folder with two units, a hidden file and a cache."""
     for name in ("one", "two"):
         (folder / name).mkdir(parents=True)
         (folder / name / f"{name}.toml").write_text((UNIT + PORTS).replace("twice", name))
