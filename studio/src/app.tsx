@@ -23,13 +23,13 @@ interface Shown {
 
 function Dashboard() {
   const [{ state, series }, setShown] = useState<Shown>(() => ({ state: BEGIN, series: new Series() }));
-  const [model, setModel] = useState(chosen);
+  const [model, setModel] = useState(readModel);
   const [key, setKey] = useState(keptKey);
   const [opened, setOpened] = useState("");
   const [isNarrow, setNarrow] = useState(NARROW.matches);
   const opener = useRef<Element | null>(null);
   useEffect(() => {
-    const look = () => setModel(chosen());
+    const look = () => setModel(readModel());
     const fit = () => setNarrow(NARROW.matches);
     addEventListener("hashchange", look);
     NARROW.addEventListener("change", fit);
@@ -104,7 +104,7 @@ function Dashboard() {
   );
 }
 
-function chosen(): string {
+function readModel(): string {
   const name = location.hash.slice(1);
   try {
     return decodeURIComponent(name);

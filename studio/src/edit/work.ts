@@ -9,7 +9,6 @@ import { type Catalog, fileName, type Opened, type Operation, type Stand, type V
 
 const MOST_UNDO = 500;
 const PAUSE = 250;
-const TYPED = "the text has changed in the meantime; try again";
 
 /** Runs all changes one after the other, each on the text that the previous change produced. */
 export class Work {
@@ -42,30 +41,32 @@ export class Work {
     if (draft.mark !== stand.mark) this.set({ mark: draft.mark, conflict: stand });
   }
 
-  /** Applies operations; returns the names of new nodes, or null if the operations were refused. */
-  edit(...operations: Operation[]): Promise<string[] | null> {
-    let added: string[] | null = null;
-    return this.next(async () => {
-      for (const each of operations) if (each.do === "rename" && this.places[each.node]) this.places[each.name] = this.places[each.node]!;
+  /** Asks a task that answers with a new text, and takes the text; null if the task was refused, or the text was typed meanwhile. */
+  private async change<Found extends { text: string }>(task: string, body: object, show: (found: Found) => void | Promise<void>): Promise<Found | null> {
+    let taken: Found | null = null;
+    await this.next(async () => {
       const { draft } = this;
-      const view = await ask<View>("edit", { ...draft, operations });
-      if (this.state.text !== draft.text) return this.set({ problem: TYPED });
-      added = view.added ?? [];
-      if (view.text === this.state.text) return;
-      this.remember(view.text);
-      await this.show(view);
-    }).then(() => added);
+      const found = await ask<Found>(task, { ...draft, ...body });
+      if (this.state.text !== draft.text) return this.set({ problem: "the text has changed in the meantime; try again" });
+      if (found.text !== draft.text) this.remember(found.text);
+      taken = found;
+      await show(found);
+    });
+    return taken;
+  }
+
+  /** Applies operations; returns the names of new nodes, or null if the operations were refused. */
+  async edit(...operations: Operation[]): Promise<string[] | null> {
+    for (const each of operations) if (each.do === "rename" && this.places[each.node]) this.places[each.name] = this.places[each.node]!;
+    const found = await this.change<View>("edit", { operations }, (view) => this.show(view));
+    return found && (found.added ?? []);
   }
 
   /** Arranges all nodes anew, and removes the positions in the file. */
-  tidy(): Promise<void> {
-    return this.next(async () => {
-      const { text } = this.state;
-      const view = await ask<View>("edit", { ...this.draft, operations: [{ do: "tidy" }] });
-      if (this.state.text !== text) return this.set({ problem: TYPED });
+  async tidy(): Promise<void> {
+    await this.change<View>("edit", { operations: [{ do: "tidy" }] }, (view) => {
       this.places = {};
-      if (view.text !== this.state.text) this.remember(view.text);
-      await this.show(view);
+      return this.show(view);
     });
   }
 
@@ -97,13 +98,11 @@ export class Work {
   }
 
   /** Starts a new graph from a template. */
-  begin(starter: string): Promise<void> {
-    return this.next(async () => {
-      const view = await ask<View & { files?: string[] }>("begin", { starter, args: this.state.args });
+  async begin(starter: string): Promise<void> {
+    await this.change<View & { files?: string[] }>("begin", { starter, places: {} }, async (view) => {
       this.places = {};
-      if (view.text !== this.state.text) this.remember(view.text);
-      this.set({ starters: [], message: view.files?.length ? `created ${view.files.join(", ")}` : "" });
       this.driver = null;
+      this.set({ starters: [], message: describeFiles(view.files) });
       await this.show(view);
     });
   }
@@ -129,19 +128,12 @@ export class Work {
   }
 
   /** Runs a task that changes the text and may write files, such as a new unit; null if it was refused. */
-  async bring<Found extends { text: string; files?: string[] }>(task: string, body: object): Promise<Found | null> {
-    let found: Found | null = null;
-    await this.next(async () => {
-      const { text } = this.state;
-      const answer = await ask<Found>(task, { ...body, text });
-      if (this.state.text !== text) return this.set({ problem: TYPED });
-      if (answer.text !== this.state.text) this.remember(answer.text);
+  bring<Found extends { text: string; files?: string[] }>(task: string, body: object): Promise<Found | null> {
+    return this.change<Found>(task, body, async (found) => {
       this.driver = null;
       await this.show(await ask<View>("look", this.draft));
-      this.set({ message: answer.files?.length ? `created ${answer.files.join(", ")}` : "" });
-      found = answer;
+      this.set({ message: describeFiles(found.files) });
     });
-    return found;
   }
 
   /** Starts a run; returns null if the server refuses the run. */
@@ -283,4 +275,8 @@ export class Work {
     if (!before.view || (this.state.text === before.text && this.state.saved === before.saved)) return; // an opened file changes no draft
     storeDraft(this.state.file, this.isChanged ? { text: this.state.text, mark: this.state.mark, time: Date.now() } : null);
   }
+}
+
+function describeFiles(files: string[] = []): string {
+  return files.length ? `created ${files.join(", ")}` : "";
 }

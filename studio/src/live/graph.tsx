@@ -105,7 +105,7 @@ function Card(props: { box: Box; node: NodeFrame | undefined; isLimiting: boolea
       data-node={box.name}
       tabindex={0}
       {...button}
-      aria-label={spoken(box, node, isLimiting)}
+      aria-label={describeNode(box, node, isLimiting)}
     >
       <rect class="card" width={box.width} height={box.height} rx={node ? 8 : box.height / 2} />
       {node ? <Figures box={box} node={node} /> : <Plain box={box} />}
@@ -191,7 +191,7 @@ function Cells(props: { node: NodeFrame; wide: number }) {
   );
 }
 
-function spoken(box: Box, node: NodeFrame | undefined, isLimiting: boolean): string {
+function describeNode(box: Box, node: NodeFrame | undefined, isLimiting: boolean): string {
   if (!node) return `${box.name}: ${box.lines[1] ?? "port"}`;
   const limits = isLimiting ? ", limits the flow" : "";
   const failed = node.errors ? ` ${node.errors} failed` : "";

@@ -11,7 +11,7 @@ export function Header(props: { state: State }) {
     <header>
       <h1>{frame?.name ?? props.state.picture?.name ?? "modelflow"}</h1>
       <p class={`link ${link.is}`} role="status" data-link={link.is}>
-        {said(link)}
+        {describeLink(link)}
       </p>
       {link.is === "live" && frame && <span class="quiet"> for {timeOf(frame.seconds)}</span>}
       {frame && (
@@ -65,7 +65,7 @@ function Chip(props: { text: string }) {
   );
 }
 
-function said(link: Link): string {
+function describeLink(link: Link): string {
   switch (link.is) {
     case "connecting":
       return "connecting";

@@ -68,7 +68,7 @@ const CHANGES: Record<string, (before: State, data: any) => State> = {
   history: (before, past: Sample[]) => ({ ...before, past }),
   changes: (before, changes: FlowChange[]) => ({ ...before, changes }),
   frame: (before, frame: Frame) => ({ ...before, frame, link: { is: "live" } }),
-  lost: (before, reason: string) => ({ ...before, link: lost(before.link, reason) }),
+  lost: (before, reason: string) => ({ ...before, link: loseLink(before.link, reason) }),
   end: (before) => ({ ...before, link: { is: "ended" } }),
 };
 
@@ -96,18 +96,18 @@ async function follow(
   change: (next: Change) => void,
 ): Promise<void> {
   while (!signal.aborted) {
-    let link: (before: Link) => Link = (before) => lost(before, "the server does not answer");
+    let link: (before: Link) => Link = (before) => loseLink(before, "the server does not answer");
     try {
       const answer = await fetch(url, { headers: key ? { "x-api-key": key } : {}, signal });
       if (answer.status === 401 || (answer.status === 403 && key)) {
-        const reason = answer.status === 401 ? "" : await said(answer); // 403: a key without access to this
+        const reason = answer.status === 401 ? "" : await readReason(answer); // 403: a key without access to this
         change((before) => ({ ...before, link: { is: "locked", reason } }));
         return;
       }
       if (answer.ok && answer.body) await read(answer.body, change);
       else {
-        const reason = await said(answer);
-        link = (before) => lost(before, reason);
+        const reason = await readReason(answer);
+        link = (before) => loseLink(before, reason);
       }
     } catch (error) {
       if (signal.aborted) return;
@@ -137,7 +137,7 @@ async function read(body: ReadableStream<Uint8Array>, change: (next: Change) => 
   }
 }
 
-async function said(answer: Response): Promise<string> {
+async function readReason(answer: Response): Promise<string> {
   try {
     const { error } = await answer.json();
     return typeof error === "string" ? error : error.message;
@@ -146,6 +146,6 @@ async function said(answer: Response): Promise<string> {
   }
 }
 
-function lost(before: Link, reason: string): Link {
+function loseLink(before: Link, reason: string): Link {
   return { is: "lost", since: before.is === "lost" ? before.since : new Date(), reason };
 }

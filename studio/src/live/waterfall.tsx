@@ -89,11 +89,11 @@ function Waterfall(props: { request: Followed; longest: number; order: string[] 
         </Lane>
       </summary>
       {!parts.length && <p class="quiet">No calls yet.</p>}
-      <div role="img" aria-label={parts.map(spoken).join("; ")}>
+      <div role="img" aria-label={parts.map(describePart).join("; ")}>
         {parts.map((part, one) => {
           const before = Math.max(0, ...parts.slice(0, one).map((earlier) => earlier.end));
           return (
-            <div key={one} data-part={part.node} title={spoken(part)}>
+            <div key={one} data-part={part.node} title={describePart(part)}>
               <Lane
                 name={
                   <>
@@ -150,7 +150,7 @@ function span(start: number, end: number, longest: number) {
   return { left: percent(start / longest), width: percent((end - start) / longest) };
 }
 
-function spoken(part: Part): string {
+function describePart(part: Part): string {
   const error = part.error ? `, failed: ${part.error}` : "";
   return `${part.node} from ${timeOf(part.start)} for ${timeOf(part.end - part.start)}, ${part.rows} of ${part.batch} rows in the batch${error}`;
 }

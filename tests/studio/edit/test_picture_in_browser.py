@@ -9,24 +9,13 @@ import pytest
 from tests.browser import needs_browser
 from tests.studio.axe import serious
 from tests.studio.edit.page import Page, editing, middle, said
-from tests.studio.edit.test_in_browser import DOT
+from tests.studio.edit.test_in_browser import DOT, edited, path
+
+__all__ = ["edited", "path"]
 
 pytestmark = needs_browser
 
 SHAPES = Path(__file__).resolve().parents[3] / "graphs" / "models" / "shapes"
-
-
-@pytest.fixture
-def path(tmp_path):
-    path = tmp_path / "photos.dot"
-    path.write_text(DOT)
-    return path
-
-
-@pytest.fixture
-def edited(path):
-    with editing(path) as edited:
-        yield edited
 
 
 def _wide(path, count=14):

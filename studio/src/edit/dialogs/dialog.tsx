@@ -43,6 +43,22 @@ export function useFocus<Kind extends Element>(selector: string) {
   return contents;
 }
 
+/** A button that opens the browser's chooser of files, or of a folder. */
+export function FileButton(props: { text: string; isMany?: boolean; isFolder?: boolean; onFiles: (files: File[]) => void }) {
+  return (
+    <label class="button">
+      {props.text}
+      <input
+        class="file"
+        type="file"
+        multiple={props.isMany}
+        {...(props.isFolder && { webkitdirectory: true })}
+        onChange={(event) => event.currentTarget.files?.length && props.onFiles([...event.currentTarget.files])}
+      />
+    </label>
+  );
+}
+
 export function Changes(props: { diff: string }) {
   if (!props.diff) return <p>There are no changes.</p>;
   return (

@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { ask } from "../api";
 import { folderOfUnits, readFiles } from "../upload";
 import type { Work } from "../work";
-import { Dialog, useFocus } from "./dialog";
+import { Dialog, FileButton, useFocus } from "./dialog";
 import type { Places } from "./models";
 
 export function FolderDialog(props: { work: Work; onClose: () => void }) {
@@ -61,10 +61,7 @@ function FolderList(props: { folders: Places["folders"]; onAdd: (path: string) =
         ))}
       </ul>
       <p class="buttons">
-        <label class="button">
-          Choose a folder…
-          <input class="file" type="file" {...{ webkitdirectory: true }} onChange={(event) => event.currentTarget.files?.length && props.onUpload([...event.currentTarget.files!])} />
-        </label>
+        <FileButton text="Choose a folder…" isFolder onFiles={props.onUpload} />
         <button type="button" onClick={props.onClose}>
           Cancel
         </button>

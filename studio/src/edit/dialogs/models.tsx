@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { ask } from "../api";
 import { readFiles } from "../upload";
 import type { Work } from "../work";
-import { Dialog, useFocus } from "./dialog";
+import { Dialog, FileButton, useFocus } from "./dialog";
 
 export interface Places {
   models: { path: string; bytes: number }[];
@@ -126,10 +126,7 @@ function FileList(props: { places: Places; onChoose: (path: string) => void; onU
         ))}
       </ul>
       <p class="buttons">
-        <label class="button">
-          Choose a file…
-          <input class="file" type="file" onChange={(event) => event.currentTarget.files?.[0] && props.onUpload(event.currentTarget.files[0])} />
-        </label>
+        <FileButton text="Choose a file…" onFiles={([file]) => props.onUpload(file!)} />
         <button type="button" onClick={props.onClose}>
           Cancel
         </button>

@@ -1,7 +1,7 @@
 // The samples for a run of the graph.
 
-import { useRef, useState } from "preact/hooks";
-import { Dialog } from "../dialogs/dialog";
+import { useState } from "preact/hooks";
+import { Dialog, FileButton } from "../dialogs/dialog";
 import { encode } from "../upload";
 import type { Sample } from "../state";
 
@@ -64,7 +64,6 @@ export function RunDialog(props: Props) {
 
 function Input(props: { name: string; chosen: Chosen; isFirst: boolean; onChange: (part: Partial<Chosen>) => void }) {
   const { name, chosen } = props;
-  const field = useRef<HTMLInputElement>(null);
   const names = chosen.files.map((file) => file.name);
   return (
     <fieldset data-sample={name}>
@@ -79,10 +78,7 @@ function Input(props: { name: string; chosen: Chosen; isFirst: boolean; onChange
       </label>
       {chosen.kind === "files" ? (
         <p class="buttons">
-          <label class="button">
-            {names.length ? "Choose other files…" : "Choose files…"}
-            <input ref={field} class="file" type="file" multiple onChange={() => field.current?.files?.length && props.onChange({ files: [...field.current.files] })} />
-          </label>
+          <FileButton text={names.length ? "Choose other files…" : "Choose files…"} isMany onFiles={(files) => props.onChange({ files })} />
           <span>{names.length > 3 ? `${names.length} files` : names.join(", ") || <span class="quiet">no file yet; you can also drop files on the page</span>}</span>
         </p>
       ) : (
