@@ -20,6 +20,9 @@ needs_browser = pytest.mark.skipif(
     reason="a browser is not installed: apt-get install chromium; pip install playwright",
 )
 
+# Seconds for an expectation of a page to come true; the machine may be busy.
+_PATIENCE = 30.0
+
 _ARGUMENTS = [
     "--no-sandbox",
     "--disable-dev-shm-usage",
@@ -124,8 +127,9 @@ def browsing(**more):
 
 
 def _launched(ends):
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=_PATIENCE * 1e3)
     playwright = ends.enter_context(sync_playwright())
     chromium = playwright.chromium.launch(executable_path=_CHROMIUM, args=_ARGUMENTS)
     return ends.enter_context(contextlib.closing(chromium))

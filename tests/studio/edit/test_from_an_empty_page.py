@@ -33,7 +33,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def pictures(tmp_path):
-    """Returns a picture of a circle alone, and one of a square alone."""
+    """Returns a picture of a circle, and a picture of a square."""
     folder = tmp_path / "pictures"
     folder.mkdir()
     shapes = {name: np.full((48, 48, 3), 30, np.uint8) for name in ("circle", "square")}
@@ -56,7 +56,7 @@ def scene(tmp_path):
 
 
 class Mouse:
-    """A user who presses the mouse and no key."""
+    """A user with the mouse alone."""
 
     def __init__(self, page):
         self.page = page
@@ -75,7 +75,7 @@ class Mouse:
 
 
 class Keyboard:
-    """A user who presses keys and no mouse."""
+    """A user with the keyboard alone."""
 
     def __init__(self, page):
         self.page = page

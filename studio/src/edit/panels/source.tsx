@@ -1,6 +1,6 @@
 // The text of the file in colours, with marks at the lines of findings.
 
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import type { Finding } from "../view";
 import { splitText } from "./highlight";
 
@@ -35,7 +35,7 @@ export function Source(props: Props) {
     const now = unix(props.newest());
     if (area.current && area.current.value !== now) area.current.value = now;
   }, [shown]);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const { spot } = props;
     if (!spot || !area.current) return;
     area.current.scrollTop = Math.max(0, (spot.line - 4) * LINE);
