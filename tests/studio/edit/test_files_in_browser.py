@@ -201,3 +201,22 @@ def test_the_request_of_odd_names_is_one_command(tmp_path):
     assert serve == ["modelflow", "serve", str(path)]
     assert json.loads(request[-2]) == {"the 'in'": "..."}
     assert request[-1] == "http://127.0.0.1:8501/v2/models/it's%20a/generate"
+
+
+def test_a_conflict_waits_until_the_form_of_a_model_is_closed(path):
+    from playwright.sync_api import expect
+
+    shutil.copy(SHAPES / "shapes.onnx", path.parent)
+    with editing(path) as edited:
+        edited.source.fill(GRAPH + "# mine\n")
+        edited.page.locator(".dirty:not(.hidden)").wait_for()
+        edited.page.get_by_role("button", name="A model…").click()
+        edited.page.locator("[data-model]").click()
+        form = edited.page.get_by_role("dialog", name="Bring in shapes.onnx")
+        form.get_by_label("width").fill("48")
+        path.write_text(GRAPH + "# theirs\n")
+        with edited.page.expect_response("**/api/stand*"):
+            edited.page.evaluate("dispatchEvent(new Event('focus'))")
+        expect(form.get_by_label("width")).to_have_value("48")
+        edited.page.keyboard.press("Escape")
+        expect(edited.page.get_by_role("dialog")).to_contain_text("Another program changed")

@@ -37,7 +37,8 @@ interface Props {
 export function Dialogs(props: Props) {
   const { desk, state, dialog, onClose } = props;
   const { work } = desk;
-  if (state.conflict) return <Conflict state={state} work={work} />;
+  const isFilling = dialog === "model" || dialog === "folder" || dialog === "unit"; // a form that a conflict would reset
+  if (state.conflict && !isFilling) return <Conflict state={state} work={work} />;
   if (props.choices) return <Choices title={props.choices.title} choices={props.choices.of} onClose={() => props.onChoices(null)} />;
   if (props.wish) return <UnitSearch wish={props.wish} catalog={state.catalog} onAdd={props.onAdd} onClose={() => props.onWish(null)} />;
   if (isDot(state.file) && (dialog === "unit" || dialog === "folder" || dialog === "model")) return <NoFolders file={state.file} onClose={onClose} />;
