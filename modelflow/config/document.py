@@ -65,8 +65,9 @@ class Document:
     def first_line(self, path: Path) -> int:
         """Returns the first line of a text value; TOML drops a line break after the quotes."""
         number = self.at(*path).line
-        is_below = self.line(number).rstrip().endswith(("'''", '"' * 3, "|", "|-", "["))
-        return (number or 1) + is_below
+        line = self.line(number).rstrip()
+        is_open = any(line.endswith(one) and line.count(one) == 1 for one in ("'''", '"' * 3))
+        return (number or 1) + (is_open or line.endswith(("|", "|-", "[")))
 
 
 def read_toml(text: str, file: str) -> Document:

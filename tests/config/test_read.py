@@ -304,3 +304,21 @@ def test_what_stands_in_a_text_moves_no_line_behind_it(value):
     with pytest.raises(ConfigError) as caught:
         read_config(text)
     assert f":{text.count(chr(10), 0, text.index('[[nodes]]')) + 1}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "line"),
+    [
+        ("'''", "'''", 2),
+        ('"""', '"""', 2),
+        ("'", "'", 2),
+        ("'''\n", "'''", 3),
+        ('"""\n', '"""', 3),
+        ("'''\n", "\n'''", 3),
+    ],
+)
+def test_a_node_is_at_its_line_of_the_file(tmp_path, begin, end, line):
+    path = tmp_path / "graph.toml"
+    path.write_text(f"[graph]\ngraphconf = {begin}digraph g {{ a }}{end}\n")
+    (node,) = read_config(path).nodes
+    assert node.location.line == line

@@ -204,7 +204,7 @@ def capacity(case: Case, stage: StageCase) -> Finding | None:
         gain=None if is_open else gain,
         then=name,
         confidence=Confidence.LOW if is_open else Confidence.MEDIUM,
-        second=f"{other}: more threads would gain nothing; try them" if is_open else "",
+        second=f"{other}: then more threads gain nothing; try them to know" if is_open else "",
     )
 
 

@@ -125,12 +125,19 @@ export function moveBy(desk: Desk, by: Point): void {
 
 export async function remove(desk: Desk): Promise<void> {
   const { picture, chosen, chosenWire, work } = desk;
+  const leave = (name: string, removed: string) => {
+    work.notify(`removed ${removed}; Undo restores`);
+    requestAnimationFrame(() => {
+      desk.focus(name, true);
+      desk.select([]); // the next Delete removes nothing
+    });
+  };
   if (chosenWire) {
-    if (await work.edit({ do: "disconnect", source: chosenWire.written[0], target: chosenWire.written[1] })) requestAnimationFrame(() => desk.focus(chosenWire.source, true));
+    if (await work.edit({ do: "disconnect", source: chosenWire.written[0], target: chosenWire.written[1] })) leave(chosenWire.source, `${chosenWire.source} → ${chosenWire.target}`);
   } else if (chosen.length) {
     const around = picture?.wires.flatMap((wire) => (chosen.includes(wire.target) ? [wire.source] : chosen.includes(wire.source) ? [wire.target] : [])) ?? [];
     const next = [...around, ...(picture?.boxes.map((box) => box.name) ?? [])].find((name) => !chosen.includes(name));
-    if (await work.edit({ do: "remove", nodes: chosen })) requestAnimationFrame(() => desk.focus(next ?? "", true));
+    if (await work.edit({ do: "remove", nodes: chosen })) leave(next ?? "", chosen.join(", "));
   }
 }
 

@@ -85,7 +85,8 @@ export function Editor() {
     if (output) desk.reveal([output.name]);
   };
   useEffect(() => {
-    if (run.trial.state === "done" && run.isOwn && !chosen.length && !chosenWire) showResults();
+    const isLooking = chosenWire !== null || chosen.some((name) => actions.boxOf(picture, name)?.kind === "port");
+    if (run.trial.state === "done" && run.isOwn && !isLooking) showResults();
   }, [run.trial.state]);
 
   // -- keys, the clipboard, files, the window ---------------------------------------------------

@@ -492,6 +492,10 @@ def test_after_a_removal_the_focus_is_at_a_neighbour(edited):
     edited.page.keyboard.press("Delete")
     expect(edited.node("small")).to_have_count(0)
     expect(edited.node("input")).to_be_focused()
+    said(edited, "removed small; Undo restores")
+    assert _selected(edited) == []
+    edited.page.keyboard.press("Delete")
+    expect(edited.node("input")).to_be_visible()
 
 
 # -- screen readers ------------------------------------------------------------------------------

@@ -135,7 +135,7 @@ export function Canvas(props: Props) {
   return (
     <svg
       ref={svg}
-      class={drag ? `canvas ${drag.is}` : "canvas"}
+      class={["canvas", drag?.is, selected.length === 1 && "single"].filter(Boolean).join(" ")}
       style={{ backgroundSize: `${24 * viewport.k}px ${24 * viewport.k}px`, backgroundPosition: `${viewport.x}px ${viewport.y}px` }}
       role="group"
       aria-label={`Graph ${picture.name}`}
