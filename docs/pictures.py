@@ -7,13 +7,11 @@ use those of ``docs/images``. Needs Chromium and the group ``test``.
 
 import argparse
 import contextlib
-import itertools
 import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,6 @@ from typing import Any
 import cv2
 import numpy as np
 
-import modelflow
 from modelflow.profile.snapshot import Snapshot
 from modelflow.studio.dashboard import Dashboard
 
@@ -30,6 +27,7 @@ sys.path.insert(0, str(ROOT))
 
 from tests.browser import browsing, one_browser  # noqa: E402
 from tests.studio.edit.page import Page, editing  # noqa: E402
+from tests.studio.load import load, slow_flow  # noqa: E402
 
 SCHEMES = ("light", "dark")
 WIDTHS = {1920: 1080, 1280: 800, 390: 844}
@@ -53,56 +51,10 @@ def _take(folder: Path, is_used: bool, scheme: str, state: str, page: Any) -> No
 
 # -- the dashboard --------------------------------------------------------------------------------
 
-_GRAPH = """digraph photos {
-    photos [type=input]  labels [type=output]
-    photos -> decode -> resize -> infer:images
-    decode -> infer:whole
-    infer -> labels
-}"""
-
-
-def _feed(stream: Any) -> None:
-    with contextlib.suppress(modelflow.Cancelled):
-        for number in itertools.count():
-            stream.send("photos", number)
-
-
-def _read(stream: Any) -> None:
-    with contextlib.suppress(modelflow.Cancelled):
-        while True:
-            with contextlib.suppress(modelflow.FlowUnitError):
-                stream.recv("labels")
-
-
-@contextlib.contextmanager
-def _flow_under_load(wait: Callable[[float], object]) -> Iterator[tuple[modelflow.Flow, Any]]:
-    """Yields a flow whose last node is slow and whose second node refuses some rows."""
-
-    @modelflow.flowunit
-    def decode(number: Any) -> Any:
-        wait(1e-3)
-        return number
-
-    @modelflow.flowunit
-    def resize(number: Any) -> Any:
-        if number % 40 == 39:
-            raise ValueError(f"{number}.jpg is no JPEG")
-        wait(2e-3)
-        return number
-
-    @modelflow.flowunit(batched=True)
-    def infer(images: Any, whole: Any) -> Any:
-        assert len(images) == len(whole)
-        wait(60e-3)
-        return images
-
-    with modelflow.Flow(_GRAPH, units=[decode, resize, infer]) as flow:
-        yield flow, flow.create_stream_io()
-
 
 def _show_dashboard(take: Take, scheme: str) -> None:
     over = threading.Event()
-    with _flow_under_load(over.wait) as (flow, stream), ThreadPoolExecutor() as pool:
+    with slow_flow(over.wait) as flow:
         look = partial(Snapshot.of_flow, flow)
         with (
             browsing(color_scheme=scheme) as found,
@@ -113,17 +65,14 @@ def _show_dashboard(take: Take, scheme: str) -> None:
             page = found.page
             page.locator("[data-node=infer]").wait_for()
             take("dashboard-empty", page)
-            jobs = [pool.submit(_feed, stream), pool.submit(_read, stream)]
-            page.get_by_role("button", name="1 min").click()
-            page.get_by_role("button", name="Record").click()
-            page.wait_for_timeout(_LOAD_SECONDS * 1000)
-            take("dashboard", page)
-            page.locator("[data-node=infer]").click()
-            take("dashboard-node", page)
-            over.set()
-            stream.cancel()
-            for job in jobs:
-                job.result()
+            with load(flow):
+                page.get_by_role("button", name="1 min").click()
+                page.get_by_role("button", name="Record").click()
+                page.wait_for_timeout(_LOAD_SECONDS * 1000)
+                take("dashboard", page)
+                page.locator("[data-node=infer]").click()
+                take("dashboard-node", page)
+                over.set()
             over.clear()
             for number in range(30):
                 flow.infer(number)

@@ -2,11 +2,9 @@
 
 import contextlib
 import gzip
-import itertools
 import json
 import re
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from modelflow.studio.dashboard import Dashboard
 from tests.browser import browsing, needs_browser
 from tests.programs import LIMIT
 from tests.studio.axe import serious
+from tests.studio.load import load, slow_flow
 from tests.studio.moments import far_moment, moment
 
 pytestmark = needs_browser
@@ -147,60 +146,13 @@ def test_nodes_behind_a_far_one_have_rows_of_their_own():
         assert browser.complaints == []
 
 
-def _feed(stream):
-    with contextlib.suppress(modelflow.Cancelled):
-        for number in itertools.count():
-            stream.send("photos", number)
-
-
-def _take(stream):
-    with contextlib.suppress(modelflow.Cancelled):
-        while True:
-            with contextlib.suppress(modelflow.FlowUnitError):
-                stream.recv("labels")
-
-
 @pytest.fixture
 def fed():
     """Yields a flow with too many rows: its last node is slow, its second rejects some."""
     over = threading.Event()
-
-    @modelflow.flowunit
-    def decode(number):
-        """Takes a moment."""
-        over.wait(1e-3)
-        return number
-
-    @modelflow.flowunit
-    def resize(number):
-        """Refuses some."""
-        if number % 40 == 39:
-            raise ValueError(f"{number}.jpg is no JPEG")
-        over.wait(2e-3)
-        return number
-
-    @modelflow.flowunit(batched=True)
-    def infer(images, whole):
-        """Is slow."""
-        over.wait(60e-3)
-        return images
-
-    graph = """digraph photos {
-        photos [type=input]  labels [type=output]
-        photos -> decode -> resize -> infer:images
-        decode -> infer:whole
-        infer -> labels
-    }"""
-
-    with modelflow.Flow(graph, units=[decode, resize, infer]) as flow:
-        stream = flow.create_stream_io()
-        with ThreadPoolExecutor() as pool:
-            jobs = [pool.submit(_feed, stream), pool.submit(_take, stream)]
-            yield flow
-            over.set()
-            stream.cancel()
-        for job in jobs:
-            job.result()
+    with slow_flow(over.wait) as flow, load(flow):
+        yield flow
+        over.set()
 
 
 def test_what_limits_a_flow_under_load_is_said_and_marked(fed):

@@ -24,7 +24,7 @@ export interface Desk {
 export const NOWHERE: Pick<Wish, "at" | "on"> = { at: { x: NaN, y: NaN }, on: { x: 0, y: 0 } };
 
 // Half of the size of a card, whose corner is at the place where the user dropped it.
-const HALF: Point = { x: 98, y: 51 };
+export const HALF: Point = { x: 98, y: 51 };
 
 export function boxOf(picture: Picture | null, name: string): Box | undefined {
   return picture?.boxes.find((box) => box.name === name);

@@ -1,7 +1,6 @@
 // Files that are dropped on the page: models and folders of units are brought in, others are samples for a run.
 
-import { ask } from "./api";
-import { folderOfUnits, listDropped, readFiles } from "./upload";
+import { folderOfUnits, listDropped, uploadFiles } from "./upload";
 import type { Work } from "./work";
 
 interface Takers {
@@ -17,7 +16,7 @@ export async function takeDropped(data: DataTransfer, work: Work, takers: Takers
     if (!files.length) return;
     const isFolder = files.some(({ path }) => path.includes("/"));
     if (!isFolder && files.every(({ file }) => SAMPLE.test(file.type))) return takers.onSamples(files.map(({ file }) => file));
-    const { paths } = await ask<{ paths: string[] }>("upload", { files: await readFiles(files) });
+    const paths = await uploadFiles(files);
     const folder = folderOfUnits(paths);
     if (!folder) return takers.onModel(isFolder ? paths[0]!.split("/").slice(0, 2).join("/") : (paths.find((path) => !path.endsWith(".txt")) ?? paths[0]!));
     const found = await work.bring<{ text: string; units: string[] }>("folder", { path: folder });

@@ -1,6 +1,8 @@
 // Files that the user chooses or drops on the page, as the server takes them.
 
-export interface Upload {
+import { ask } from "./api";
+
+interface Upload {
   name: string; // a relative path
   base64: string;
 }
@@ -11,8 +13,13 @@ const MOST_BYTES = 190e6;
 // Hidden files and folders, and caches: parts of a folder that no unit needs.
 const LEFT_OUT = /(^|\/)(\.|__pycache__\/)/;
 
+/** Writes files beside the graph, and returns their paths; throws an `Error` with a text for the user. */
+export async function uploadFiles(files: { file: File; path: string }[]): Promise<string[]> {
+  return (await ask<{ paths: string[] }>("upload", { files: await readFiles(files) })).paths;
+}
+
 /** Returns the contents of files; throws an `Error` with a text for the user if they are too large. */
-export async function readFiles(given: { file: File; path: string }[]): Promise<Upload[]> {
+async function readFiles(given: { file: File; path: string }[]): Promise<Upload[]> {
   const files = given.filter(({ path }) => given.length === 1 || !LEFT_OUT.test(path));
   const bytes = files.reduce((sum, { file }) => sum + file.size, 0);
   if (bytes > MOST_BYTES) {

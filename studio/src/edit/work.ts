@@ -136,12 +136,18 @@ export class Work {
     });
   }
 
+  /** Asks a task about the present text; null if the task was refused, or the server does not answer. */
+  private async query<Found>(task: string, body: object): Promise<Found | null> {
+    let found: Found | null = null;
+    await this.next(async () => {
+      found = await ask<Found>(task, { ...this.draft, ...body });
+    });
+    return found;
+  }
+
   /** Starts a run; returns null if the server refuses the run. */
   run(samples: Record<string, Sample[]>, isRepeated: boolean): Promise<Trial | null> {
-    let found: Trial | null = null;
-    return this.next(async () => {
-      found = await ask<Trial>("run", { ...this.draft, samples, repeat: isRepeated });
-    }).then(() => found);
+    return this.query<Trial>("run", { samples, repeat: isRepeated });
   }
 
   /** Stops the run at once, without waiting for other tasks. */
@@ -154,19 +160,13 @@ export class Work {
   }
 
   /** Returns nodes as DOT text; null if they cannot be copied. */
-  copy(nodes: string[]): Promise<string | null> {
-    let clipping: string | null = null;
-    return this.next(async () => {
-      clipping = (await ask<{ clipping: string }>("copy", { text: this.state.text, nodes })).clipping;
-    }).then(() => clipping);
+  async copy(nodes: string[]): Promise<string | null> {
+    return (await this.query<{ clipping: string }>("copy", { nodes }))?.clipping ?? null;
   }
 
   /** Returns the changes since an earlier text; null if the server does not answer. */
-  diff(before: string): Promise<string | null> {
-    let found: string | null = null;
-    return this.next(async () => {
-      found = (await ask<{ diff: string }>("diff", { before, text: this.state.text })).diff;
-    }).then(() => found);
+  async diff(before: string): Promise<string | null> {
+    return (await this.query<{ diff: string }>("diff", { before }))?.diff ?? null;
   }
 
   /** Writes the file. With `over`, replaces contents that another program has written meanwhile. */

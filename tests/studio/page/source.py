@@ -6,7 +6,7 @@ from dataclasses import replace
 from modelflow.studio.dashboard import Dashboard
 from tests.browser import browsing
 
-__all__ = ["Source", "box_of", "changed", "shown"]
+__all__ = ["Source", "changed", "shown"]
 
 
 class Source:
@@ -37,8 +37,3 @@ def changed(snapshot, node, **values):
     """Returns the snapshot with other values of a node's statistics."""
     nodes = {**snapshot.stats.nodes, node: replace(snapshot.stats[node], **values)}
     return replace(snapshot, stats=replace(snapshot.stats, nodes=nodes))
-
-
-def box_of(locator):
-    """Returns the place and the size of an element."""
-    return locator.bounding_box()

@@ -11,7 +11,7 @@ from modelflow.runtime.stats import Histogram
 from modelflow.studio.dashboard import Dashboard
 from tests.browser import browsing, needs_browser
 from tests.studio.moments import moment
-from tests.studio.page.source import Source, box_of, changed, shown
+from tests.studio.page.source import Source, changed, shown
 
 pytestmark = needs_browser
 
@@ -67,9 +67,12 @@ def test_twelve_nodes_are_readable_beside_the_charts():
     with shown(now, viewport={"width": 1280, "height": 900}) as (page, _):
         expect(page.locator("[data-node]")).to_have_count(12)
         assert page.evaluate("document.documentElement.scrollWidth") <= 1280
-        widths = {box["width"] for box in map(box_of, page.locator("[data-node]").all())}
+        widths = {node.bounding_box()["width"] for node in page.locator("[data-node]").all()}
         assert min(widths) >= 190
-        charts, last = box_of(page.locator(".charts")), box_of(page.locator("[data-node]").last)
+        charts, last = (
+            page.locator(".charts").bounding_box(),
+            page.locator("[data-node]").last.bounding_box(),
+        )
         assert charts["x"] > last["x"] + last["width"]
 
 
@@ -83,10 +86,10 @@ def test_nothing_moves_when_the_sentence_changes(width):
     with shown(first, viewport=size) as (page, source):
         expect(page.locator(".verdict")).to_have_text("looking")
         expect(page.locator(".runner-up")).to_contain_text("No rows yet")
-        before = box_of(page.locator("[data-figure=rate]"))
+        before = page.locator("[data-figure=rate]").bounding_box()
         source.show(changed(last, "infer", **failed))
         expect(page.locator(".verdict.finding")).to_be_visible()
-        assert box_of(page.locator("[data-figure=rate]")) == before
+        assert page.locator("[data-figure=rate]").bounding_box() == before
 
 
 def test_a_page_without_rows_tells_where_they_come_from():
@@ -155,10 +158,10 @@ def test_all_requests_of_a_recording_share_one_scale_and_one_colour_a_node():
         browser.open(served.url)
         calls = browser.page.locator("[data-request] summary .call")
         expect(calls).to_have_count(4)
-        widths = [round(box_of(one)["width"]) for one in calls.all()]
+        widths = [round(one.bounding_box()["width"]) for one in calls.all()]
         assert widths[0] == widths[1] == pytest.approx(2 * widths[2], abs=1)
         lane = browser.page.locator("[data-request] summary .lane").first
-        assert box_of(lane)["width"] == pytest.approx(widths[0] + widths[1], abs=2)
+        assert lane.bounding_box()["width"] == pytest.approx(widths[0] + widths[1], abs=2)
         colours = calls.evaluate_all("all => all.map(one => getComputedStyle(one).backgroundColor)")
         assert colours[:2] == colours[2:]
         assert colours[0] != colours[1]

@@ -152,7 +152,7 @@ class _Chain:
     def detect(self) -> None:
         """Adds a detector, whose boxes are in pixels of the picture."""
         width, height = self._size()
-        head = self._need("head")
+        head = self._require("head")
         decode, output = self._picture(), self._output("objects")
         letterbox = self.add(
             "letterbox",
@@ -255,9 +255,9 @@ class _Chain:
     # -- settings -------------------------------------------------------------------------------
 
     def _size(self) -> tuple[int, int]:
-        return self._need("width"), self._need("height")
+        return self._require("width"), self._require("height")
 
-    def _need(self, name: str) -> Any:
+    def _require(self, name: str) -> Any:
         value = self._settings.get(name)
         if value is None:
             raise ConfigError(

@@ -62,7 +62,7 @@ export function Stage(props: Props) {
           onMove={(places, into) => actions.move(desk, places, into)}
           onConnect={(...ends) => actions.connect(desk, ...ends)}
           onWish={props.onWish}
-          onDropUnit={(unit, at, into) => props.onAdd(unit, { at: { x: at.x - 98, y: at.y - 51 }, on: at, ...(into && { wire: into }) })}
+          onDropUnit={(unit, at, into) => props.onAdd(unit, { at: { x: at.x - actions.HALF.x, y: at.y - actions.HALF.y }, on: at, ...(into && { wire: into }) })}
           onOpen={props.onOpen}
         />
       ) : (

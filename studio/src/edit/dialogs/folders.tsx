@@ -1,37 +1,29 @@
 // Brings a folder of units into the graph.
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { ask } from "../api";
-import { folderOfUnits, readFiles } from "../upload";
+import { folderOfUnits, uploadFiles } from "../upload";
 import type { Work } from "../work";
+import { useAttempt } from "./attempt";
 import { Dialog, FileButton, useFocus } from "./dialog";
 import type { Places } from "./models";
 
 export function FolderDialog(props: { work: Work; onClose: () => void }) {
   const { work } = props;
   const [places, setPlaces] = useState<Places | null>(null);
-  const [problem, setProblem] = useState("");
-  const isBusy = useRef(false);
-  const attempt = async (step: () => Promise<void>) => {
-    if (isBusy.current) return; // a second click
-    isBusy.current = true;
-    setProblem("");
-    await step().catch((error: Error) => setProblem(error.message));
-    isBusy.current = false;
-  };
+  const { problem, attempt } = useAttempt("");
   const add = async (path: string) => {
     const found = await work.bring<{ text: string; units: string[] }>("folder", { path });
-    if (!found) return setProblem(work.state.problem);
+    if (!found) throw new Error(work.state.problem);
     work.notify(`added the folder ${path} with ${found.units.join(", ")}`);
     props.onClose();
   };
   const upload = async (files: File[]) => {
-    const { paths } = await ask<{ paths: string[] }>("upload", { files: await readFiles(files.map((file) => ({ file, path: file.webkitRelativePath || file.name }))) });
-    const folder = folderOfUnits(paths);
+    const folder = folderOfUnits(await uploadFiles(files.map((file) => ({ file, path: file.webkitRelativePath || file.name }))));
     if (!folder) throw new Error("the folder has no unit; expected unit files (NAME.toml with [base])");
     await add(folder);
   };
-  useEffect(() => void attempt(async () => setPlaces(await ask<Places>("places", { text: work.state.text }))), []);
+  useEffect(() => void attempt("looking for units", async () => setPlaces(await ask<Places>("places", { text: work.state.text }))), []);
   return (
     <Dialog title="Bring in a folder of units" onClose={props.onClose}>
       {problem && (
@@ -40,7 +32,7 @@ export function FolderDialog(props: { work: Work; onClose: () => void }) {
         </p>
       )}
       {!places && !problem && <p role="status">looking for units…</p>}
-      {places && <FolderList folders={places.folders} onAdd={(path) => void attempt(() => add(path))} onUpload={(files) => void attempt(() => upload(files))} onClose={props.onClose} />}
+      {places && <FolderList folders={places.folders} onAdd={(path) => void attempt(`adding ${path}`, () => add(path))} onUpload={(files) => void attempt("copying the folder", () => upload(files))} onClose={props.onClose} />}
     </Dialog>
   );
 }

@@ -1,9 +1,10 @@
 // Brings a model into the graph: the user chooses a file, its task, and the settings of the nodes around it.
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { ask } from "../api";
-import { readFiles } from "../upload";
+import { uploadFiles } from "../upload";
 import type { Work } from "../work";
+import { useAttempt } from "./attempt";
 import { Dialog, FileButton, useFocus } from "./dialog";
 
 export interface Places {
@@ -50,22 +51,7 @@ export function ModelDialog(props: Props) {
   const { work } = props;
   const [places, setPlaces] = useState<Places | null>(null);
   const [model, setModel] = useState<Model | null>(null);
-  const [problem, setProblem] = useState("");
-  const [busy, setBusy] = useState("looking for models");
-  const isBusy = useRef(false);
-  const attempt = async (what: string, step: () => Promise<void>) => {
-    if (isBusy.current) return; // a second click
-    isBusy.current = true;
-    setProblem("");
-    setBusy(what);
-    try {
-      await step();
-    } catch (error) {
-      setProblem((error as Error).message);
-    }
-    setBusy("");
-    isBusy.current = false;
-  };
+  const { problem, busy, setBusy, attempt } = useAttempt("looking for models");
   const read = async (path: string) => {
     setBusy(`reading ${path}`);
     setModel(await ask<Model>("model", { text: work.state.text, path }));
@@ -73,8 +59,8 @@ export function ModelDialog(props: Props) {
   const choose = (path: string) => attempt(`reading ${path}`, () => read(path));
   const upload = (file: File) =>
     attempt(`copying ${file.name}`, async () => {
-      const { paths } = await ask<{ paths: string[] }>("upload", { files: await readFiles([{ file, path: file.name }]) });
-      await read(paths[0]!);
+      const [path] = await uploadFiles([{ file, path: file.name }]);
+      await read(path!);
     });
   useEffect(() => {
     void attempt("looking for models", async () => {
@@ -99,7 +85,7 @@ export function ModelDialog(props: Props) {
           onAdd={(use, settings) =>
             attempt("adding the model", async () => {
               const found = await work.bring<{ text: string; files: string[]; added: string[] }>("bring", { path: model.path, use, settings });
-              if (!found) return setProblem(work.state.problem);
+              if (!found) throw new Error(work.state.problem);
               props.onAdded(found.added);
             })
           }
