@@ -63,6 +63,9 @@ logger = logging.getLogger("modelflow")
 _INTERVAL = 0.25
 # Most parts of a request that are recorded, because an endless session has endlessly many.
 _MOST_PARTS = 1024
+# Most ended requests that wait for the thread of the recording, which writes less than 10 000 in a
+# second.
+_MOST_REQUESTS = 4096
 
 
 @dataclass(eq=False)
@@ -94,7 +97,8 @@ class Recording:
         path: The trace file.
         slices: The number of calls and waits written.
         requests: The number of requests written.
-        lost: The number of slices lost, because they came faster than they could be written.
+        lost: The number of slices and requests lost, because they came faster than they could be
+            written.
     """
 
     def __init__(  # noqa: PLR0913 - each is the user's to set
@@ -141,6 +145,8 @@ class Recording:
         # leaves.
         self._told: dict[_Watched, None] = {}
         self._done: deque[tuple[_Watched, float]] = deque()
+        self._lost_requests = 0
+        self._lock = threading.Lock()  # of the two above, while a request ends
         self._moments: deque[tuple[str, float, Mapping[str, str]]] = deque()
         self._slow = SlowRequests[_Watched](slowest)
         self._is_over = threading.Event()
@@ -183,7 +189,11 @@ class Recording:
             return
         now = self._clock.now()
         if watched.is_sampled:
-            self._done.append((watched, now))
+            with self._lock:
+                if len(self._done) < _MOST_REQUESTS:
+                    self._done.append((watched, now))
+                else:
+                    self._lost_requests += 1
         else:
             self._slow.add(watched, now, now - watched.began)
 
@@ -295,15 +305,17 @@ class Recording:
                 if one.end > self._events.begin:  # otherwise it ended before the recording began
                     file.write(self._events.slice(track, one))
                     found += 1
-        self.lost = sum(ring.lost for _, ring in rings)
+        self.lost = sum(ring.lost for _, ring in rings) + self._lost_requests
         for node in stats.values():
             if node.capacity:
                 file.write(self._events.counter(f"queue {node.node}", now, {"rows": node.queue}))
         file.write(self._events.counter("in flight", now, {"sessions": stats.in_flight}))
         self._done.extend(self._slow.take(now))
-        while self._moments:
+        # Only the present entries, because under load new ones may arrive faster than these are
+        # written.
+        for _ in range(len(self._moments)):
             file.write(self._events.instant(*self._moments.popleft()))
-        while self._done:
+        for _ in range(len(self._done)):
             watched, ended = self._done.popleft()
             self._write_request(file, watched, ended, is_over=True)
         file.flush()

@@ -315,6 +315,43 @@ def test_a_disk_that_is_full_ends_the_recording_and_keeps_nothing():
             recording.stop()
 
 
+def test_requests_that_end_during_a_write_are_written_by_the_next(tmp_path):
+    trace = tmp_path / "t.json"
+    with modelflow.Flow(GRAPH, units=[odd]) as flow:
+
+        def follow(_):
+            flow.infer(2)
+            flow.infer(2)
+
+        # Each written request makes two new ones: a write that goes on to the last never ends.
+        with flow.record(trace, requests=1, every=1, followed=follow) as recording:
+            flow.infer(2)
+            while not recording.slices:  # counted at the end of a write
+                pass
+        assert recording.lost == 0
+    begun = [e for e in events(trace) if e["ph"] == "b" and e["name"].startswith("request")]
+    assert len(begun) == recording.requests
+
+
+def test_requests_that_end_faster_than_they_are_written_are_lost_and_counted(tmp_path, monkeypatch):
+    monkeypatch.setattr("modelflow.profile.recording._MOST_REQUESTS", 3)
+    trace = tmp_path / "t.json"
+    entered, go_on = threading.Event(), threading.Event()
+
+    def hold(_):
+        entered.set()
+        go_on.wait(60)
+
+    with modelflow.Flow(GRAPH, units=[odd]) as flow:
+        with flow.record(trace, requests=1, followed=hold) as recording:
+            flow.infer(2)
+            entered.wait(60)
+            for _ in range(8):
+                flow.infer(2)
+            go_on.set()
+        assert (recording.requests, recording.lost) == (4, 5)
+
+
 def test_a_recording_is_made_once(tmp_path):
     with modelflow.Flow(GRAPH, units=[odd]) as flow:
         recording = flow.record(tmp_path / "t.json")

@@ -94,10 +94,8 @@ class TraceBuffer:
         self._slices.append(one)
 
     def take(self) -> list[Slice]:
-        """Removes and returns all slices; called by the recorder."""
-        found = []
-        while self._slices:
-            found.append(self._slices.popleft())
+        """Removes and returns the present slices; called by the recorder."""
+        found = [self._slices.popleft() for _ in range(len(self._slices))]
         self._taken += len(found)
         return found
 
