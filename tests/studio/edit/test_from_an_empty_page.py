@@ -14,7 +14,7 @@ import pytest
 
 from tests.browser import needs_browser
 from tests.programs import started
-from tests.studio.edit.page import editing, middle, said
+from tests.studio.edit.page import editing, said
 
 pytestmark = needs_browser
 
@@ -63,9 +63,7 @@ class Mouse:
 
     def press(self, locator):
         """Clicks on an element."""
-        locator.wait_for()
-        locator.scroll_into_view_if_needed()
-        self.page.mouse.click(*middle(locator))
+        locator.click()
 
     def choose_files(self, locator, files):
         """Opens the chooser of a file field, and chooses files."""
@@ -82,7 +80,7 @@ class Keyboard:
 
     def press(self, locator):
         """Goes to an element with Tab, and presses Enter."""
-        locator.wait_for()
+        locator.click(trial=True)  # waits until no dialog covers the element, and does not click
         for _ in range(MOST_TABS):
             if locator.evaluate("one => one.contains(document.activeElement)"):
                 break
