@@ -189,6 +189,7 @@ def test_the_copied_command_serves_the_graph(hand, path, pictures, tmp_path):
         _bring(user, "shapes.onnx")
         user.press(_button(page, "Serve…"))
         user.press(_button(page, "Save the file"))
+        _button(page, "Save the file").wait_for(state="detached")
         user.press(_button(page, "Copy the command"))
         page.get_by_role("dialog").get_by_text("copied", exact=True).wait_for()
         command = page.evaluate("navigator.clipboard.readText()")
