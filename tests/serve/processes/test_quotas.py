@@ -4,6 +4,7 @@ import json
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import grpc
 import pytest
@@ -13,7 +14,8 @@ from tests.serve.processes.server_processes import serving, wait_until, write_gr
 
 MOST = 60
 MINUTE = 60
-KEY = {"x-api-key": "k"}
+# Each try needs a key of its own: a try that ends in the next minute spends from that minute, too.
+KEYS = ("k0", "k1", "k2", "k3")
 MESSAGE = {"model_name": "m", "inputs": [{"name": "input", "datatype": "BYTES", "shape": [1]}]}
 
 
@@ -23,12 +25,12 @@ def message():
     return found
 
 
-def over_http(server):
+def over_http(server, key):
     """Sends requests over a connection of its own; returns the number of answers."""
     connection, count = server.connect(), 0
     body = json.dumps({"instances": ["x"]})
     for _ in range(MOST // 2):
-        connection.request("POST", "/v1/models/m:predict", body, KEY)
+        connection.request("POST", "/v1/models/m:predict", body, {"x-api-key": key})
         response = connection.getresponse()
         response.read()
         assert response.status in (200, 429)
@@ -37,26 +39,36 @@ def over_http(server):
     return count
 
 
-def over_grpc(server):
+def over_grpc(server, key):
     options, count = [("grpc.use_local_subchannel_pool", 1)], 0
     with grpc.insecure_channel(server.grpc, options) as channel:
         call = Stub(channel).method("inference.GRPCInferenceService", "ModelInfer")
         for _ in range(MOST // 2):
-            done = call.future(message(), metadata=tuple(KEY.items()), timeout=60)
+            done = call.future(message(), metadata=(("x-api-key", key),), timeout=60)
             assert done.code().name in ("OK", "RESOURCE_EXHAUSTED")
             count += done.exception() is None
     return count
 
 
-def count_in_one_minute(server):
-    """Returns the answers that many connections got within one minute of the clock."""
-    while True:
+def count_in_one_minute(count):
+    """Returns the number of answers for a key within one minute of the clock."""
+    for key in KEYS:
         began = time.time() // MINUTE
-        with ThreadPoolExecutor(8) as pool:
-            ways = [over_http, over_grpc] * 4
-            count = sum(pool.map(lambda way: way(server), ways))
+        found = count(key)
         if time.time() // MINUTE == began:
-            return count
+            return found
+    pytest.fail("every try went on into the next minute")
+
+
+def over_many_connections(server, key):
+    with ThreadPoolExecutor(8) as pool:
+        ways = [over_http, over_grpc] * 4
+        return sum(pool.map(lambda way: way(server, key), ways))
+
+
+def write_keys(folder, limit):
+    lines = [f"infer {key} {limit}={MOST}/m\n" for key in KEYS]
+    (folder / "keys").write_text("".join([*lines, "metrics,repository other\n"]))
 
 
 @pytest.mark.parametrize("option", ["--replicas", "--workers"])
@@ -64,25 +76,23 @@ def count_in_one_minute(server):
 @pytest.mark.parametrize("resource", ["requests", "rows"])
 def test_no_process_answers_beyond_the_limit(tmp_path, option, kind, resource):
     folder = write_graphs(tmp_path)
-    (folder / "keys").write_text(f"infer k {resource}={MOST}/m\nmetrics,repository other\n")
+    write_keys(folder, resource)
     arguments = ("m.dot", "--grpc", "127.0.0.1:0", "--grpc-server", kind, "--api-key-file", "keys")
     with serving(folder, *arguments, option=option) as server:
-        assert count_in_one_minute(server) == MOST
+        assert count_in_one_minute(partial(over_many_connections, server)) == MOST
 
 
 def test_a_replaced_process_and_a_reread_file_keep_the_counts(tmp_path):
     folder = write_graphs(tmp_path)
-    (folder / "keys").write_text(f"infer k requests={MOST}/m\n")
-    arguments = ("m.dot", "--api-key-file", "keys")
-    with serving(folder, *arguments) as server:
-        while True:
-            began = time.time() // MINUTE
-            first = over_http(server)
+    write_keys(folder, "requests")
+    with serving(folder, "m.dot", "--api-key-file", "keys") as server:
+
+        def count(key):
+            first = over_http(server, key)
             for pid in server.children():
                 server.kill(pid)
             server.process.send_signal(signal.SIGHUP)
             wait_until(lambda: server.ask("/readyz")[0] == 200)
-            count = first + over_http(server) + over_http(server)
-            if time.time() // MINUTE == began:
-                break
-        assert count == MOST
+            return first + over_http(server, key) + over_http(server, key)
+
+        assert count_in_one_minute(count) == MOST
