@@ -89,7 +89,9 @@ def read_template(what: str, template: str, name: str) -> dict[PurePath, bytes]:
     return {path: contents[path] for path in sorted(contents)}
 
 
-def write_template(what: str, template: str, name: str, folder: Path) -> list[Path]:
+def write_template(
+    what: str, template: str, name: str, folder: Path, *, reuse_equal: bool = False
+) -> list[Path]:
     """Writes a new unit, graph or application; if a write fails, no file remains.
 
     Args:
@@ -97,6 +99,7 @@ def write_template(what: str, template: str, name: str, folder: Path) -> list[Pa
         template: One of its templates.
         name: Lower-case letters, digits and ``_``.
         folder: The folder for a graph, or for the folder of a unit or an application.
+        reuse_equal: Whether equal files may exist. They are left alone, and are not returned.
 
     Returns:
         The written files.
@@ -120,7 +123,11 @@ def write_template(what: str, template: str, name: str, folder: Path) -> list[Pa
     own = PurePath(f"{name}.toml")
     return write_files(
         {place / path: contents for path, contents in template_files.items()},
-        reused={place / path for path in template_files if what == "graph" and path != own},
+        reused={
+            place / path
+            for path in template_files
+            if reuse_equal or (what == "graph" and path != own)
+        },
     )
 
 

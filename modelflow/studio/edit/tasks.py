@@ -142,7 +142,8 @@ class Tasks:
         if not draft.folders:
             text = draft.graph_text.add_folder("units").text
         kind, name = _text(asked, "kind"), _text(asked, "name")
-        files = write_template("unit", kind, name, home_of_units(draft))
+        # A page asks again if the answer was lost, and finds the files of its first request.
+        files = write_template("unit", kind, name, home_of_units(draft), reuse_equal=True)
         return {"text": text, "files": self._names(files)}
 
     # -- models ---------------------------------------------------------------------------------

@@ -332,6 +332,8 @@ def test_a_new_unit_is_written_into_the_folder_of_units_and_can_be_used(editor, 
     ]  # fmt: skip
     units = [unit["name"] for unit in asked(editor, "units", {"text": GRAPH})[1]["units"]]
     assert "twice" in units
+    assert asked(editor, "unit", asked_for) == (200, {"text": GRAPH, "files": []})  # a retry
+    (path.parent / "units" / "twice" / "twice.py").write_text("# of the user")
     status, found = asked(editor, "unit", asked_for)
     assert (status, "is there already" in found["error"]) == (422, True)
     for name in ("../out", "Twice", ""):
