@@ -11,7 +11,11 @@ CLASSIFY, DETECT, PLAIN, OBJECTS = "classify", "detect", "plain", "classify_obje
 """The uses of a model. `OBJECTS` classifies each object of a detector."""
 
 Shape = tuple[int | None, ...]
-_STRIDES = (8, 16, 32)
+_STRIDES = (4, 8, 16, 32, 64)
+_USUAL_STRIDES = (8, 16, 32)
+# The most boxes of a detector with queries: RT-DETR has 300, DETR 100. The prior boxes of an SSD
+# are more: 1917 to 8732.
+_MOST_QUERIES = 1000
 _IMAGE_TYPES = ("float32", "float16", "float64", "float")
 
 
@@ -125,7 +129,7 @@ def _guess_boxes(guess: Guess, shapes: dict[str, Shape | None]) -> None:
     elif len(sizes) == 2 and all(len(shape) == 2 for shape in sizes):
         tensors = tuple(sorted(shapes, key=lambda name: shapes[name] != (sizes[0][0], 4)))
         boxes, scores = (shapes[name] or () for name in tensors)
-        if boxes[1] == 4 and boxes[0] == scores[0]:
+        if boxes[1] == 4 and boxes[0] == scores[0] and (boxes[0] or 0) <= _MOST_QUERIES:
             guess.settings["logits"] = "logits" in tensors[1]
             head = "rtdetr", scores[1]
     elif len(sizes) == 3 and all(len(shape) == 3 for shape in sizes):
@@ -150,17 +154,32 @@ def _guess_boxes(guess: Guess, shapes: dict[str, Shape | None]) -> None:
 def _guess_one(guess: Guess, shape: Shape) -> tuple[str, int | None] | None:
     """Returns the head and the number of classes of a detector with one tensor."""
     rows, columns = shape
-    width, height = guess.settings["width"], guess.settings["height"]
-    cells = sum((width // s) * (height // s) for s in _STRIDES) if width and height else 0
+    cells = _cells(guess, _USUAL_STRIDES)
     if cells and rows == 3 * cells and columns is not None and columns > 5:
         return "v5", columns - 5
+    if cells and rows == cells and columns in (6, 85):
+        guess.why.append(f"A row of {columns} numbers for each cell is the form of YOLOX.")
+        return "x", columns - 5
     if columns == 6:
         return "v8", None
     if rows is not None and rows > 4 and (columns is None or columns > rows):
-        return "v8", rows - 4
-    if columns is None or columns < 5 or (rows is not None and rows <= columns):
+        return ("v8", rows - 4) if _is_grid(guess, columns) else None
+    if columns is None or columns < 5 or rows is None or rows <= columns:
         return None
-    if cells and rows == cells and columns == 85:
-        guess.why.append("A row of 85 numbers for each cell is the form of YOLOX.")
-        return "x", columns - 5
-    return "v8", columns - 4
+    return ("v8", columns - 4) if _is_grid(guess, rows) else None
+
+
+def _cells(guess: Guess, strides: Sequence[int]) -> int:
+    """Returns the number of cells of the grids with these strides; 0 if the size is unknown."""
+    width, height = guess.settings["width"], guess.settings["height"]
+    return sum((width // s) * (height // s) for s in strides) if width and height else 0
+
+
+def _is_grid(guess: Guess, count: int | None) -> bool:
+    """Tells whether a detector may have so many boxes, which are the cells of successive strides.
+
+    A reader of text has an output of two axes as well: its characters, for each step.
+    """
+    numbers = range(len(_STRIDES))
+    sizes = {_cells(guess, _STRIDES[i : j + 1]) for i in numbers for j in numbers[i:]}
+    return count is None or sizes == {0} or count in sizes

@@ -50,6 +50,10 @@ def test_the_shape_of_the_input_says_layout_and_size(shape, layout, channels, co
         (["(25200, 85)"], "v5", 80),
         (["(25200, 6)"], "v5", 1),
         (["(8400, 85)"], "x", 80),
+        (["(8400, 6)"], "x", 1),
+        (["(84, 8500)"], "v8", 80),
+        (["(84, 34000)"], "v8", 80),
+        (["(5, 6400)"], "v8", 1),
         (["(300, 4)", "(300, 80)"], "rtdetr", 80),
         (["(255, 20, 20)", "(255, 80, 80)", "(255, 40, 40)"], "v5", 80),
     ],
@@ -84,6 +88,10 @@ def test_one_list_of_scores_is_a_classifier(scores):
         (CHW, ["(1,)"], "float32", "The outputs have neither"),
         (CHW, ["(10,)", "(5,)"], "float32", "The outputs have neither"),
         (CHW, ["(10, 4)"], "float32", "The outputs have neither"),
+        (CHW, ["(8732, 4)", "(8732, 21)"], "float32", "The outputs have neither"),  # an SSD
+        ("(1, 32, 100)", ["(26, 37)"], "float32", "The outputs have neither"),  # reads text
+        ("(3, 48, 320)", ["(40, 6625)"], "float32", "The outputs have neither"),
+        ("(3, 48, 320)", ["(80, 37)"], "float32", "The outputs have neither"),
     ],
 )
 def test_another_form_is_a_plain_node(shape, outputs, dtype, why):
@@ -113,3 +121,9 @@ def test_unknown_shapes_exclude_no_use(shape):
 
 def test_outputs_with_open_axes_exclude_no_use():
     assert guessed("(3, ?, ?)", "(?, ?)").uses == ["plain", "classify", "detect"]
+    assert guessed("(3, 48, 320)", "(?, 6625)").uses == ["plain", "classify", "detect"]
+
+
+def test_a_detector_of_images_of_any_size_may_have_any_number_of_boxes():
+    settings = guessed("(3, ?, ?)", "(84, 8401)").settings
+    assert (settings["head"], settings["classes"]) == ("v8", 80)
