@@ -556,7 +556,7 @@ def test_requests_of_several_rows_are_told_of_each_as_a_whole():
         submitted = submit_rows(flow.scheduler, rows, members := Rows(sizes), sizes=sizes)
         found = dict(members.came.get(timeout=60) for _ in sizes)
         assert (submitted.count, found) == (3, {0: [0], 1: [1, 2, 3], 2: [4, 5]})
-        assert flow.stats().requests["ok"] == 3
+    assert flow.stats().requests["ok"] == 3
 
 
 @pytest.mark.parametrize("sizes", [[1], [2, 2], [3, 0], [4, -1], []])
