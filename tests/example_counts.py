@@ -14,8 +14,13 @@ def register_profiles() -> None:
     ``MODELFLOW_EXAMPLES`` sets the number of examples of the profile ``thorough``.
     """
     thorough = int(os.environ.get("MODELFLOW_EXAMPLES", "1000"))
-    hypothesis.settings.register_profile("modelflow", deadline=None, max_examples=100)
-    hypothesis.settings.register_profile("thorough", deadline=None, max_examples=thorough)
+    for name, count in (("modelflow", 100), ("thorough", thorough)):
+        hypothesis.settings.register_profile(
+            name,
+            deadline=None,
+            max_examples=count,
+            suppress_health_check=[hypothesis.HealthCheck.too_slow],
+        )
     hypothesis.settings.load_profile("modelflow")
 
 

@@ -74,7 +74,9 @@ def test_a_changed_byte_of_a_file_is_refused_by_its_name(packed):
         check(packed)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None
+)
 @given(st.data())
 def test_no_change_of_an_archive_is_taken_for_what_was_packed(packed, tmp_path, data):
     raw = packed.read_bytes()

@@ -39,7 +39,7 @@ documents = st.recursive(
 
 @pytest.mark.parametrize("size", [0, 1 << 14], ids=["small", "large"])
 @given(document=documents)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_every_parser_reads_what_json_reads(parser, size, document):
     assert plain(read_json((" " * size + json.dumps(document)).encode())) == document
 

@@ -19,7 +19,7 @@ NUMBERS = ["bool", "int8", "int64", "uint8", "uint64", "float16", "float32", "fl
         lambda name: hnp.arrays(name, hnp.array_shapes(min_dims=0, min_side=0))
     )
 )
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_an_array_comes_back_bit_for_bit(parser, array):
     found = json.loads(array_json(array))
     assert np.shape(found) == array.shape or 0 in array.shape
@@ -98,7 +98,7 @@ def test_an_integer_may_be_longer_than_64_bits(parser):
         lambda name: hnp.arrays(name, hnp.array_shapes(min_dims=0, min_side=0))
     )
 )
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_a_line_is_written_as_python_writes_it(parser, array):
     text = json.dumps({"a": [number_lists(array)], "é": "x"}, ensure_ascii=False)
     for word in ("-Infinity", "Infinity", "NaN"):
