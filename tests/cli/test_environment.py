@@ -2,6 +2,7 @@
 
 import base64
 import json
+import sys
 from pathlib import Path
 
 import click
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from modelflow.cli.main import cli
+from tests import programs
 
 SIZES = """
 [args.width]
@@ -130,6 +132,21 @@ def options(command, words=()):
             yield [*words, max(option.opts, key=len).lstrip("-")], option
     for name, inner in getattr(command, "commands", {}).items():
         yield from options(inner, (*words, name))
+
+
+@pytest.mark.parametrize("order", [("run", "ray"), ("ray", "run")])
+def test_a_command_that_has_the_options_of_another_has_variables_of_its_own(order):
+    code = f"""if True:
+        import click
+        from modelflow.cli.main import cli
+        context = click.Context(cli)
+        run, ray = (dict((name, cli.get_command(context, name)) for name in {order})[name]
+                    for name in ("run", "ray"))
+        for command in (run, ray.commands["run"]):
+            print(*next(one.envvar for one in command.params if "--set" in one.opts))
+    """
+    done = programs.run([sys.executable, "-c", code], check=True)
+    assert done.stdout.splitlines() == ["MODELFLOW_RUN_SET", "MODELFLOW_RAY_RUN_SET"]
 
 
 def test_each_option_comes_from_the_variable_of_its_longest_name():

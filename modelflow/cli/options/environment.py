@@ -13,6 +13,8 @@ import click
 from modelflow.cli.terminal.messages import tell
 from modelflow.errors import did_you_mean
 
+_OWN = "MODELFLOW_"
+
 
 def name_variables(command: click.Command, prefix: str, *, is_told: bool = False) -> None:
     """Lets environment variables set the options of a command and of its subcommands.
@@ -26,7 +28,9 @@ def name_variables(command: click.Command, prefix: str, *, is_told: bool = False
     """
     known = options_by_variable(command, prefix)
     for variable, option in known.items():
-        others = [option.envvar] if isinstance(option.envvar, str) else option.envvar or ()
+        names = [option.envvar] if isinstance(option.envvar, str) else option.envvar or ()
+        # An option that was copied from another command has that command's variable.
+        others = [name for name in names if not name.startswith(_OWN)]
         option.envvar = [variable, *others]
     inner = command.commands if isinstance(command, click.Group) else {}
     for name, one in inner.items():
