@@ -2,10 +2,10 @@
 
 python benchmarks/http_client.py PORT REQUEST_FILE --connections 64 --seconds 2
 
-The client runs for ``--seconds``. With ``--until-told`` it runs until its standard input ends. With
-``--until-refused`` it runs until the server refuses connections. Meanwhile it replaces a connection
-that the server ends with its answer (``Connection: close``). In these two cases it writes a line
-when all connections are open.
+The client runs for ``--seconds``, and at least until the first answer. With ``--until-told`` it
+runs until its standard input ends. With ``--until-refused`` it runs until the server refuses
+connections. Meanwhile it replaces a connection that the server ends with its answer
+(``Connection: close``). In these two cases it writes a line when all connections are open.
 
 The request is sent as it is in the file, head and body, except for the 32 characters of `MARK`.
 Each request has an id of its own in their place. The client reads only the status and the
@@ -22,6 +22,7 @@ import statistics
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 try:
@@ -77,6 +78,7 @@ class Asking(asyncio.Protocol):
             self._held.clear()
             self._missing = None
             self._seen.times.append(time.perf_counter() - self._began)
+            self._seen.answered.set()
             if self._seen.is_over or self._is_last:
                 self._seen.told += self._is_last
                 self._transport.close()
@@ -105,12 +107,14 @@ class Seen:
         self.open = connections
         self.is_over = False
         self.ended = asyncio.Event()
+        self.answered = asyncio.Event()
 
     def closed(self) -> None:
         """Records that a connection has ended without a replacement."""
         self.open -= 1
         if not self.open:
             self.ended.set()
+            self.answered.set()  # nothing will be
 
 
 async def load(
@@ -163,6 +167,11 @@ async def _connect(port: int, request: bytes, seen: Seen) -> None:
         seen.closed()
 
 
+async def _for_seconds(seconds: float, seen: Seen) -> None:
+    await asyncio.sleep(seconds)
+    await asyncio.wait_for(seen.answered.wait(), 60)  # a busy server may need longer
+
+
 async def _until_refused(seen: Seen) -> None:
     print(flush=True)
     await seen.ended.wait()
@@ -184,7 +193,7 @@ def main() -> None:
     how.add_argument("--until-refused", action="store_const", dest="until", const=_until_refused)
     how.add_argument("--until-told", action="store_const", dest="until", const=_until_told)
     given = parser.parse_args()
-    until = given.until or (lambda _: asyncio.sleep(given.seconds))
+    until = given.until or partial(_for_seconds, given.seconds)
     asking = load(given.port, given.request.read_bytes(), given.connections, until)
     with asyncio.Runner(loop_factory=None if uvloop is None else uvloop.new_event_loop) as runner:
         json.dump(runner.run(asking), sys.stdout)
