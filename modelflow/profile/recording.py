@@ -190,6 +190,8 @@ class Recording:
         now = self._clock.now()
         if watched.is_sampled:
             with self._lock:
+                if self._has_failed:
+                    return
                 if len(self._done) < _MOST_REQUESTS:
                     self._done.append((watched, now))
                 else:
@@ -279,10 +281,11 @@ class Recording:
             self._error = self._failure(error)
             self._error.__cause__ = error
             self._leave_flow()
-            self._has_failed = True
-            self._open.clear()
-            self._told.clear()
-            self._done.clear()
+            with self._lock:  # a request that ends now is either cleared or not added
+                self._has_failed = True
+                self._open.clear()
+                self._told.clear()
+                self._done.clear()
             logger.warning("%s; the recording ends", self._error)
         finally:
             self._is_writing = False
