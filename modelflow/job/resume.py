@@ -142,7 +142,6 @@ class ResumedJob:
         self.feeds: list[Feed] = [feed.only([numbers[key] for key in left]) for feed in feeds]
         self.feeds[0] = _Watched(self.feeds[0], self)
         self._written = self._noted = 0
-        self._settled = 0  # written, and noted if that is due
         self._turn = threading.Condition()
         self._is_over = False
         self._sizes: dict[str, deque[int]] = {port: deque() for port in self._writer.counts}
@@ -161,7 +160,7 @@ class ResumedJob:
         key = self._left[number]
         if number <= self.alone and not self._is_inline:
             with self._turn:
-                self._turn.wait_for(lambda: self._settled == number or self._is_over)
+                self._turn.wait_for(lambda: self._written == number or self._is_over)
         self._journal.enter(key)
         if key not in self.given_up:
             return None
@@ -187,15 +186,14 @@ class ResumedJob:
             return
         self._last = {port: ends.popleft() for port, ends in self._sizes.items()}
         self._journal.leave()
-        self._written += 1
-        now = time.monotonic()
-        is_due = self._writer.is_full or now - self._since >= _PART_SECONDS
-        # After the last suspect, results are noted at once. A later death cannot lose them.
-        if is_due or not self._writer.has_parts or self._written == self.alone:
-            self._since = now
-            self._note()
-        with self._turn:  # last, because the next suspect may end the process at once
-            self._settled = self._written
+        with self._turn:  # until the note, because the next suspect may end the process at once
+            self._written += 1
+            now = time.monotonic()
+            is_due = self._writer.is_full or now - self._since >= _PART_SECONDS
+            # After the last suspect, results are noted at once. A later death cannot lose them.
+            if is_due or not self._writer.has_parts or self._written == self.alone:
+                self._since = now
+                self._note()
             self._turn.notify_all()
 
     def _note(self) -> None:

@@ -185,19 +185,18 @@ class Recording:
 
     def _on_end(self, watched: _Watched) -> None:
         self._told.pop(watched, None)
-        if self._open.pop(watched, self) is not None or self._has_failed:
+        if self._open.pop(watched, self) is not None:
             return
         now = self._clock.now()
-        if watched.is_sampled:
-            with self._lock:
-                if self._has_failed:
-                    return
-                if len(self._done) < _MOST_REQUESTS:
-                    self._done.append((watched, now))
-                else:
-                    self._lost_requests += 1
-        else:
-            self._slow.add(watched, now, now - watched.began)
+        with self._lock:
+            if self._has_failed:
+                return
+            if not watched.is_sampled:
+                self._slow.add(watched, now, now - watched.began)
+            elif len(self._done) < _MOST_REQUESTS:
+                self._done.append((watched, now))
+            else:
+                self._lost_requests += 1
 
     # -- start and stop ---------------------------------------------------------------------------
 

@@ -140,9 +140,8 @@ def test_a_command_that_has_the_options_of_another_has_variables_of_its_own(orde
         import click
         from modelflow.cli.main import cli
         context = click.Context(cli)
-        run, ray = (dict((name, cli.get_command(context, name)) for name in {order})[name]
-                    for name in ("run", "ray"))
-        for command in (run, ray.commands["run"]):
+        found = dict((name, cli.get_command(context, name)) for name in {order})
+        for command in (found["run"], found["ray"].commands["run"]):
             print(*next(one.envvar for one in command.params if "--set" in one.opts))
     """
     done = programs.run([sys.executable, "-c", code], check=True)

@@ -5,7 +5,7 @@ A variable is named after the command and the longest form of the option.
 
 import functools
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import click
@@ -28,9 +28,8 @@ def name_variables(command: click.Command, prefix: str, *, is_told: bool = False
     """
     known = options_by_variable(command, prefix)
     for variable, option in known.items():
-        names = [option.envvar] if isinstance(option.envvar, str) else option.envvar or ()
         # An option that was copied from another command has that command's variable.
-        others = [name for name in names if not name.startswith(_OWN)]
+        others = [name for name in _variables_of(option) if not name.startswith(_OWN)]
         option.envvar = [variable, *others]
     inner = command.commands if isinstance(command, click.Group) else {}
     for name, one in inner.items():
@@ -56,8 +55,11 @@ def options_by_variable(command: click.Command, prefix: str) -> dict[str, click.
 
 def variable_of(option: click.Option) -> str:
     """Returns the variable that has set an option."""
-    names = [option.envvar] if isinstance(option.envvar, str) else option.envvar or ()
-    return next((name for name in names if os.environ.get(name)), "")
+    return next((name for name in _variables_of(option) if os.environ.get(name)), "")
+
+
+def _variables_of(option: click.Option) -> Sequence[str]:
+    return [option.envvar] if isinstance(option.envvar, str) else option.envvar or ()
 
 
 def _spell(name: str) -> str:
