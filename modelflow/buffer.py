@@ -38,9 +38,9 @@ class Buffer:
     __slots__ = (
         "_deadline",
         "_fence",
-        "_is_exclusive",
         "_is_meta_shared",
         "_meta",
+        "_own",
         "data",
         "error",
     )
@@ -56,9 +56,8 @@ class Buffer:
         self.error: FlowUnitError | None = None
         self._meta: dict[str, Any] | None = dict(meta) if meta else None
         self._is_meta_shared = False
-        # Set by the runtime: True for an array that its unit has just made and that has one
-        # consumer.
-        self._is_exclusive = False
+        # Set by the runtime: the array, if no other code uses its memory (`stages/sharing.py`).
+        self._own: Any = None
         # Set by the runtime: the event that a reader on a device must wait for (`Memory.fence`).
         self._fence: Any = None
         # Set by the runtime: the clock's time after which no caller waits for the result of this
@@ -75,7 +74,7 @@ class Buffer:
         other.data, other.error = self.data, self.error
         other._meta = self._meta
         other._is_meta_shared = self._is_meta_shared = self._meta is not None
-        other._is_exclusive = self._is_exclusive = False
+        other._own = self._own = None
         other._fence, other._deadline = self._fence, self._deadline
         return other
 

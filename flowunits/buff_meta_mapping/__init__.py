@@ -50,5 +50,6 @@ SPEC = FlowUnitSpec(
     description="Copies a meta value to another key and maps it by rules.",
     group="Generic",
     is_compute_bound=True,
+    hands_over_arrays=True,
     refuses_with=ValueError,
 )

@@ -58,6 +58,7 @@ SPEC = FlowUnitSpec(
     "at the bottom.",
     group="Image",
     is_compute_bound=True,
+    hands_over_arrays=True,
     is_one_by_one=True,
     refuses_with=ValueError,
 )

@@ -41,6 +41,7 @@ SPEC = FlowUnitSpec(
     description="Converts images between pixel formats, as cv2.cvtColor does.",
     group="Image",
     is_compute_bound=True,
+    hands_over_arrays=True,
     is_one_by_one=True,
     refuses_with=ValueError,
 )

@@ -49,6 +49,7 @@ SPEC = FlowUnitSpec(
     description="Cuts a region out of each image. A region that leaves the image is an error.",
     group="Image",
     is_compute_bound=True,
+    hands_over_arrays=True,
     is_one_by_one=True,
     refuses_with=ValueError,
 )

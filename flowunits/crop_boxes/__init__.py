@@ -114,5 +114,6 @@ SPEC = FlowUnitSpec(
     description="Cuts each box out of its image: a stream of crops, empty without boxes.",
     group="Image",
     is_compute_bound=True,
+    hands_over_arrays=True,
     refuses_with=ValueError,
 )

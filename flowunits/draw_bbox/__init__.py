@@ -64,6 +64,7 @@ SPEC = FlowUnitSpec(
     description="Draws boxes with class and score into images.",
     group="Image",
     is_compute_bound=True,
+    hands_over_arrays=True,
     is_one_by_one=True,
     refuses_with=ValueError,
 )

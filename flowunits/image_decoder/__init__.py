@@ -88,6 +88,7 @@ SPEC = FlowUnitSpec(
     description="Decodes images and turns them upright by their EXIF orientation.",
     group="Image",
     is_compute_bound=True,
+    hands_over_arrays=True,
     is_one_by_one=True,
     advise=advise_scaled_decode,
     refuses_with=ValueError,

@@ -82,6 +82,7 @@ SPEC = FlowUnitSpec(
     description="Makes model input of images: colour order, layout, mean and scale in one pass.",
     group="Image",
     is_compute_bound=True,
+    hands_over_arrays=True,
     is_one_by_one=True,
     refuses_with=ValueError,
 )

@@ -41,6 +41,7 @@ SPEC = FlowUnitSpec(
     description="Turns images clockwise by 0, 90, 180 or 270 degrees.",
     group="Image",
     is_compute_bound=True,
+    hands_over_arrays=True,
     is_one_by_one=True,
     refuses_with=ValueError,
 )

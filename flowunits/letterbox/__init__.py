@@ -75,6 +75,7 @@ SPEC = FlowUnitSpec(
     description="Fits each image into the input of a detector, for boxes_to_original to undo.",
     group="Image",
     is_compute_bound=True,
+    hands_over_arrays=True,
     is_one_by_one=True,
     refuses_with=ValueError,
 )

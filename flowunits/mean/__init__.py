@@ -39,6 +39,7 @@ SPEC = FlowUnitSpec(
     description="Subtracts a mean from each channel and emits float32.",
     group="Image",
     is_compute_bound=True,
+    hands_over_arrays=True,
     is_one_by_one=True,
     refuses_with=ValueError,
 )

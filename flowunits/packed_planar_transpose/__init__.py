@@ -27,6 +27,7 @@ SPEC = FlowUnitSpec(
     description="Converts packed images (hwc) to planar images (chw).",
     group="Image",
     is_compute_bound=True,
+    hands_over_arrays=True,
     is_one_by_one=True,
     refuses_with=ValueError,
 )

@@ -32,6 +32,7 @@ SPEC = FlowUnitSpec(
     description="Pads or cuts sequences to one length.",
     group="Text",
     is_compute_bound=True,
+    hands_over_arrays=True,
     is_one_by_one=True,
     refuses_with=ValueError,
 )

@@ -90,6 +90,7 @@ SPEC = FlowUnitSpec(
     description="Fits each image into one size, keeps its ratio, and adds bars around it.",
     group="Image",
     is_compute_bound=True,
+    hands_over_arrays=True,
     is_one_by_one=True,
     refuses_with=ValueError,
 )

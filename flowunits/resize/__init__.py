@@ -86,6 +86,7 @@ SPEC = FlowUnitSpec(
     description="Resizes images, as cv2.resize or Pillow does.",
     group="Image",
     is_compute_bound=True,
+    hands_over_arrays=True,
     is_one_by_one=True,
     refuses_with=ValueError,
     requires=_required_modules,

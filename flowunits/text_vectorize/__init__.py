@@ -89,6 +89,7 @@ SPEC = FlowUnitSpec(
     description="Converts each text to a row of token ids.",
     group="Text",
     is_compute_bound=True,
+    hands_over_arrays=True,
     is_one_by_one=True,
     refuses_with=ValueError,
     requires=_required_modules,

@@ -84,6 +84,7 @@ SPEC = FlowUnitSpec(
     options=VideoDecoderOptions,
     kind=Stream(),
     batch_size=8,
+    hands_over_arrays=True,
     description="Decodes the packets of videos into frames.",
     group="Video",
     requires={"av": "video"},

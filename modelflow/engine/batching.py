@@ -1,30 +1,29 @@
 """Cuts the input of an inference unit into engine calls, and the outputs into items."""
 
-import sys
 import threading
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 
-def copy_shared(output: Any, others: list[Any]) -> Any:
+def copy_shared(output: Any, others: list[Any], is_handed_over: bool) -> Any:
     """Returns an output, copied if needed, that shares no memory with ``others`` or the model.
 
     The result is added to ``others``.
 
     Args:
-        output: An output of the model. The caller must keep no reference to it: such a reference
-            would look like one of the model's.
+        output: An output of the model.
         others: The inputs, and the outputs that were handled before.
+        is_handed_over: Whether the model keeps no reference to its outputs; see
+            `LoadedModel.hands_over_arrays`.
     """
     # A model may return an input unchanged, or return one result on two ports. A consumer of one
     # port would then see the writes of a consumer of the other. The next call may overwrite memory
     # that the model still refers to.
     if isinstance(output, np.ndarray):
-        if _is_held(output) or any(np.may_share_memory(output, other) for other in others):
+        if not is_handed_over or any(np.may_share_memory(output, other) for other in others):
             output = output.copy()
     elif any(output is other for other in others):
         output = output.clone()
@@ -42,27 +41,6 @@ def items_of(output: Any) -> Sequence[Any]:
     if output.ndim > 1 or output.dtype == object:
         return list(output)
     return [output[row, ...] for row in range(len(output))]
-
-
-def _is_held(output: npt.NDArray[Any]) -> bool:
-    """Returns True if the model still refers to an output, or to the base array of that view."""
-    if sys.getrefcount(output) > _OF_OUTPUT:
-        return True
-    return output.base is not None and sys.getrefcount(output.base) > _OF_BASE
-
-
-def _calibrate(output: npt.NDArray[Any]) -> tuple[int, int]:
-    """Counts the references to an array without other users, and to its base."""
-    if not getattr(sys, "_is_gil_enabled", lambda: True)():
-        return -1, -1  # without the GIL the counts mean nothing: every output is copied
-
-    def count(output: npt.NDArray[Any]) -> tuple[int, int]:  # as deep in calls as `_is_held`
-        return sys.getrefcount(output), sys.getrefcount(output.base)
-
-    return count(output)
-
-
-_OF_OUTPUT, _OF_BASE = _calibrate(np.empty(2)[:1])
 
 
 class CallSizes:

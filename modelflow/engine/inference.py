@@ -195,10 +195,11 @@ class InferenceUnit(FlowUnit):
             return
         seen = list(staged.values())
         for output in axes.outputs:
-            values, value = results[output.name], copy_shared(outputs.pop(output.name), seen)
+            values, given = results[output.name], outputs[output.name]
+            value = copy_shared(given, seen, servable.model.hands_over_arrays)
             # The rows after the last item are padding.
-            given = items_of(value)[: len(rows)] if output.is_batched else [value]
-            for row, item in zip(rows, given, strict=True):
+            items_given = items_of(value)[: len(rows)] if output.is_batched else [value]
+            for row, item in zip(rows, items_given, strict=True):
                 values[row] = item
 
     def _stage(

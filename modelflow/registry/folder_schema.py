@@ -43,6 +43,12 @@ BASE_KEYS: tuple[Option, ...] = (
         "Calls process their rows one after the other. Rows that take long get their own call.",
     ),
     Option(
+        "hands_over_arrays",
+        bool,
+        False,
+        "The unit keeps no array that it emits, so the next node may write to it.",
+    ),
+    Option(
         "is_input_contiguous",
         bool,
         True,

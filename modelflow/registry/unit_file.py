@@ -193,6 +193,7 @@ class UnitFileReader:
             batch_size=base["default_batch_size"],
             is_compute_bound=base["compute_bound"],
             is_one_by_one=base["one_by_one"],
+            hands_over_arrays=base["hands_over_arrays"],
             required_files=(file,),
             **more,
             **self._common(),

@@ -7,7 +7,7 @@ import numpy as np
 
 from modelflow.buffer import Buffer
 from modelflow.errors import DeadlineExceeded
-from modelflow.runtime.stages.exclusive import is_alone
+from modelflow.runtime.stages.sharing import is_own
 
 
 def wrap_input(data: Any, copy: bool = False) -> Buffer:
@@ -20,13 +20,13 @@ def wrap_input(data: Any, copy: bool = False) -> Buffer:
         # The caller's own array stays writable; units get a read-only view of the array.
         buffer.data = array = array.copy() if copy else array.view()
         array.flags.writeable = False
-    buffer._is_exclusive = False
+    buffer._own = None
     return buffer
 
 
 def unwrap_output(buffer: Buffer) -> Buffer:
-    """Makes the array of a result writable again if no other code refers to the array."""
-    if buffer._is_exclusive and is_alone(buffer):
+    """Makes the array of a result writable again if no other code uses the memory."""
+    if is_own(buffer):
         buffer.data.flags.writeable = True
     return buffer
 

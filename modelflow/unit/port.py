@@ -29,8 +29,9 @@ class Port:
             only port that is not optional. No note is written if buffers of an optional output are
             dropped.
         is_in_place: Whether the unit writes into the arrays of this input. Then the unit gets
-            arrays that no other code sees. Views, tensors and arrays behind a fan-out are copied
-            for this. Arrays in lists and dicts are not copied. Other inputs are read-only.
+            arrays that no other code sees. They are copies, unless the unit before hands its arrays
+            over (`FlowUnitSpec.hands_over_arrays`) to this input alone. Tensors are always copied,
+            arrays in lists and dicts never. Other inputs are read-only.
         device: The device where the data must be, or None for the node's own device.
         is_trigger: Whether the items have no value, and each item only requests one call of a unit
             without data.

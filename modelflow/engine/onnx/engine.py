@@ -84,6 +84,8 @@ class OnnxEngine(Engine):
 class OnnxModel(LoadedModel):
     """A session on the CPU, which reads NumPy arrays without copies."""
 
+    hands_over_arrays = True
+
     text_type = str
 
     def __init__(self, session: Any, request: LoadRequest) -> None:

@@ -115,6 +115,8 @@ class OpenVinoEngine(Engine):
 class OpenVinoModel(LoadedModel):
     """A compiled model with a pool of infer requests; each calling thread borrows a request."""
 
+    hands_over_arrays = True
+
     def __init__(self, model: Any, compiled: Any, request: LoadRequest) -> None:
         """Checks the ports.
 

@@ -12,7 +12,6 @@ The error of the call with row 6 becomes the result of row 6.
 from collections.abc import Callable
 from itertools import chain
 from operator import attrgetter
-from sys import getrefcount
 from types import CoroutineType
 from typing import Any
 
@@ -30,9 +29,9 @@ from modelflow.runtime.stages.call import (
     make_return_error,
     place_of,
 )
-from modelflow.runtime.stages.exclusive import counts_references, freeze
 from modelflow.runtime.stages.inheriting import inherit
 from modelflow.runtime.stages.kind import RunningKind
+from modelflow.runtime.stages.sharing import freeze
 from modelflow.unit.function_units import FunctionUnit
 from modelflow.unit.unit import Context, FlowUnit
 
@@ -165,7 +164,10 @@ class NormalCall(UnitCall, BatchCall):
         sources = columns[0]
         if len(values) != len(sources):
             raise self._miscount(len(values), len(sources), place)
+        hands_over = self._hands_over
         if values is sources and self._is_single:
+            for buffer in values:
+                freeze(buffer, hands_over)  # the unit may have replaced the data
             return values
         # The fast path takes only a list, and only if no meta is inherited. Iterating over another
         # type may give other values than indexing it: a dict gives its keys.
@@ -176,24 +178,19 @@ class NormalCall(UnitCall, BatchCall):
         ):
             settled = [*map(Buffer, values)]
             for buffer in settled if np.ndarray in types else ():
-                freeze(buffer, self._is_single)
+                freeze(buffer, hands_over)
             return settled
-        # A buffer without other references, in a list without other references, was made for this
-        # call. Then no twin is needed.
-        fresh = _FRESH if getrefcount(values) <= _LISTED else -1
         settled = []
-        for row in range(len(values)):  # `enumerate` would add a reference to the value
+        for row in range(len(values)):
             value = values[row]
-            if type(value) is Buffer and value.error is None and getrefcount(value) <= fresh:
-                buffer = value
-            elif isinstance(value, _WRAPPED):
+            if isinstance(value, _WRAPPED):
                 buffer = self._take(value, None if place else sources[row])
             else:
                 buffer = Buffer(value)
             if self._inherits_meta and buffer is not sources[row]:
                 inherit(buffer, [column[row] for column in columns])
             if type(buffer.data) is np.ndarray:
-                freeze(buffer, self._is_single)
+                freeze(buffer, hands_over)
             settled.append(buffer)
         return settled
 
@@ -232,13 +229,6 @@ class NormalCall(UnitCall, BatchCall):
         )
 
 
-def _references(values: list[Any]) -> tuple[int, int]:
-    """Returns the reference counts of a new list and its first item, as `_settle` sees them."""
-    value = values[0]
-    return getrefcount(values), getrefcount(value)
-
-
-_LISTED, _FRESH = _references([Buffer()]) if counts_references() else (-1, -1)
 _WRAPPED = (Buffer, Exception, CoroutineType)
 _META = attrgetter("_meta")
 # Types whose values are wrapped directly. Subclasses are excluded: they may also be exceptions.

@@ -4,6 +4,6 @@ In: batches from its inbox. Out: results in order, appended to the next queues.
 
 `Call` wraps and freezes the values that a unit emits. `Outbox` restores each session's order by
 tickets, and pauses a session while too many of its results wait. `Transfer` copies between devices.
-``exclusive.py`` decides which arrays a unit may write to. ``executors/`` runs units in processes of
+``sharing.py`` decides which arrays a unit may write to. ``executors/`` runs units in processes of
 their own.
 """

@@ -24,7 +24,7 @@ from modelflow.buffer import Buffer
 from modelflow.errors import BadRequest, EndFlow, FlowUnitError, below_here, is_users
 from modelflow.plan import UnitPlan
 from modelflow.runtime.session.segment import Columns, Stream
-from modelflow.runtime.stages.exclusive import freeze, writable
+from modelflow.runtime.stages.sharing import freeze, writable
 from modelflow.unit.port import Port
 from modelflow.unit.unit import Context, FlowUnit
 
@@ -138,6 +138,7 @@ class UnitCall(Call):
         self._outputs = spec.output_names
         self._is_one_to_one = len(self.inputs) == len(self._outputs) == 1
         self._is_single = plan.consumers == (1,)
+        self._hands_over = spec.hands_over_arrays and self._is_single
         self._is_exception_visible = plan.is_exception_visible
         self._inherits_meta = spec.inherits_meta
         self._is_per_stream = spec.kind.is_per_stream
@@ -274,7 +275,7 @@ class UnitCall(Call):
         return [column] + [[buffer.twin() for buffer in column] for _ in range(more)]
 
     def _frozen(self, buffer: Buffer) -> Buffer:
-        freeze(buffer, self._is_single)
+        freeze(buffer, self._hands_over)
         return buffer
 
 

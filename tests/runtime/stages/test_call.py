@@ -11,7 +11,7 @@ from modelflow.runtime.kinds.expand import ExpandCall
 from modelflow.runtime.kinds.normal import NormalCall
 from modelflow.runtime.session.segment import Stream
 from modelflow.runtime.stages.call import claim
-from modelflow.runtime.stages.exclusive import freeze, is_alone
+from modelflow.runtime.stages.sharing import freeze, is_own
 from modelflow.testing import run_unit
 from modelflow.unit import kind as kinds
 from modelflow.unit.kind import Collapse, Expand, Normal
@@ -184,12 +184,11 @@ def test_arrays_are_read_only_for_the_next_unit():
         column[0].data[0] = 1
 
 
-def test_an_in_place_unit_writes_a_fresh_array_without_a_copy():
+def test_an_in_place_unit_writes_an_array_that_was_handed_over_without_a_copy():
     array = np.zeros(3)
     buffer = Buffer(array)
-    freeze(buffer, is_single=True)
+    freeze(buffer, is_handed_over=True)
     address = array.ctypes.data
-    del array
 
     def process(ctx):
         ctx.input()[0].data[:] = 7
@@ -200,11 +199,12 @@ def test_an_in_place_unit_writes_a_fresh_array_without_a_copy():
     assert column[0].data.tolist() == [7, 7, 7]
 
 
-@pytest.mark.parametrize("how", ["two consumers", "kept elsewhere", "sent by the user"])
+@pytest.mark.parametrize("how", ["not handed over", "read-only before"])
 def test_an_in_place_unit_gets_a_copy_where_somebody_else_sees_the_array(how):
     array = np.zeros(3)
-    buffer = Buffer(array.view() if how == "sent by the user" else array)
-    freeze(buffer, is_single=how == "kept elsewhere")
+    array.flags.writeable = how == "not handed over"
+    buffer = Buffer(array)
+    freeze(buffer, is_handed_over=how == "read-only before")
 
     def process(ctx):
         ctx.input()[0].data[:] = 7
@@ -226,13 +226,16 @@ def test_the_rows_of_a_batch_that_fail_are_added_up(make):
     assert (call.failed, call.has_errors) == (2, True)
 
 
-@pytest.mark.parametrize(("consumers", "is_single"), [((1,), True), ((2,), False), ((0,), False)])
-def test_an_array_that_a_unit_makes_is_alone_with_its_buffer_where_one_input_follows(
-    consumers, is_single
+@pytest.mark.parametrize("hands_over", [True, False])
+@pytest.mark.parametrize("consumers", [(1,), (2,), (0,)])
+def test_an_array_belongs_to_its_buffer_where_the_unit_hands_it_over_to_one_input(
+    consumers, hands_over
 ):
-    call = call_of(lambda ctx: ctx.emit([np.zeros(3)]), consumers=consumers)
+    call = call_of(
+        lambda ctx: ctx.emit([np.zeros(3)]), consumers=consumers, hands_over_arrays=hands_over
+    )
     (column,) = run(call, [1])
-    assert is_alone(column[0]) == is_single
+    assert is_own(column[0]) == (hands_over and consumers == (1,))
 
 
 def test_a_unit_that_is_per_stream_has_its_session_and_what_belongs_to_its_stream():

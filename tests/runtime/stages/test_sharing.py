@@ -11,7 +11,7 @@ import pytest
 
 import modelflow
 from modelflow.buffer import Buffer
-from modelflow.runtime.stages.exclusive import counts_references, freeze, is_alone, writable
+from modelflow.runtime.stages.sharing import freeze, is_own, writable
 from tests import programs
 
 torch = pytest.importorskip("torch")
@@ -74,6 +74,10 @@ if np.lib.NumpyVersion(np.__version__) >= "2.1.0":
     GIVEN["from_dlpack, read-only"] = lambda table, i: np.from_dlpack(read_only(table.array[i]))
 
 
+# What the unit keeps no reference to.
+HANDED_OVER = ("own array", "array of the pool", "view of an array of the pool")
+
+
 def ask_infer(flow):
     return [flow.infer(i) for i in range(3)]
 
@@ -128,7 +132,7 @@ def test_every_consumer_is_given_what_the_producer_gave(make_table, what, thread
 def check_consumers(make_table, what, threads, ask, writes):
     table = make_table("used")
 
-    @modelflow.flowunit(threads=1)
+    @modelflow.flowunit(threads=1, hands_over_arrays=what in HANDED_OVER)
     def produce(i):
         return GIVEN[what](table, i)
 
@@ -154,23 +158,102 @@ def check_consumers(make_table, what, threads, ask, writes):
         np.testing.assert_array_equal(used, fresh)
 
 
-@pytest.mark.parametrize("what", ["own array", "array of the pool"])
-def test_an_array_that_owns_its_memory_is_written_without_a_copy(make_table, what):
+def change_and_return(make_array, **spec):
+    """Returns the addresses that a unit gave and that an in-place unit changed, and the answer."""
     addresses = []
-    table = make_table("used")
 
-    @modelflow.flowunit
+    @modelflow.flowunit(**spec)
     def produce(i):
-        array = GIVEN[what](table, i)
+        array = make_array(i)
         addresses.append(array.ctypes.data)
         return array
 
-    change = recording_unit("change", True, [])
+    @modelflow.flowunit(inputs=[modelflow.Port("x", is_in_place=True)], hands_over_arrays=True)
+    def change(x):
+        addresses.append(x.ctypes.data)
+        x[:] = -1
+        return x
+
     graph = graph_of("input -> produce -> change -> output")
     with modelflow.Flow(graph, units=[produce, change], threads=0) as flow:
-        answer = flow.infer(0).data
-    assert addresses == [answer.ctypes.data]
+        return addresses, flow.infer(0).data
+
+
+@pytest.mark.parametrize("what", HANDED_OVER)
+def test_an_array_that_is_handed_over_is_written_without_a_copy(make_table, what):
+    table = make_table("used")
+    (given, changed), answer = change_and_return(
+        lambda i: GIVEN[what](table, i), hands_over_arrays=True
+    )
+    assert given == changed == answer.ctypes.data
     assert answer.flags.writeable
+
+
+def test_a_unit_that_says_nothing_keeps_its_array():
+    kept = np.zeros(3)
+    (given, changed), answer = change_and_return(lambda _: kept)
+    assert given != changed == answer.ctypes.data
+    assert kept.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("cut", [lambda x: x, lambda x: x[1:]], ids=["itself", "a view"])
+def test_what_was_sent_cannot_be_handed_over(cut):
+    @modelflow.flowunit(hands_over_arrays=True)
+    def part(x):
+        return cut(x)
+
+    sent = np.zeros(3)
+    change = recording_unit("change", True, [])
+    graph = graph_of("input -> part -> change -> output")
+    with modelflow.Flow(graph, units=[part, change], threads=0) as flow:
+        assert flow.infer(sent).data.tolist() == [-1] * len(cut(sent))
+    assert sent.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "how",
+    [lambda given: given, list, lambda given: [buffer.data for buffer in given]],
+    ids=["its list", "its buffers", "its arrays"],
+)
+def test_a_unit_that_passes_an_array_on_and_keeps_it_hands_it_over_no_more(how):
+    kept = []
+
+    @modelflow.flowunit(hands_over_arrays=True)
+    def produce(i):
+        return np.zeros(3)
+
+    class Keep(modelflow.FlowUnit):
+        SPEC = modelflow.FlowUnitSpec(
+            name="keep",
+            devices={"cpu": lambda: Keep()},
+            inputs=(modelflow.Port("in"),),
+            outputs=(modelflow.Port("out"),),
+        )
+
+        def process(self, ctx):
+            kept.extend(buffer.data for buffer in ctx.input())
+            ctx.emit(how(ctx.input()))
+
+    change = recording_unit("change", True, [])
+    graph = graph_of("input -> produce -> keep -> change -> output")
+    with modelflow.Flow(graph, units=[produce, Keep, change], threads=0) as flow:
+        assert flow.infer(0).data.tolist() == [-1] * 3
+    assert kept[0].tolist() == [0, 0, 0]
+
+
+def test_a_unit_that_puts_an_array_of_its_own_into_its_input_keeps_it(monkeypatch):
+    kept = np.zeros(3)
+    monkeypatch.setattr(Replace, "make", staticmethod(lambda: kept))
+
+    @modelflow.flowunit(hands_over_arrays=True)
+    def produce(i):
+        return np.ones(3)
+
+    change = recording_unit("change", True, [])
+    graph = graph_of("input -> produce -> replace -> change -> output")
+    with modelflow.Flow(graph, units=[produce, Replace, change], threads=0) as flow:
+        assert flow.infer(0).data.tolist() == [-1] * 3
+    assert kept.tolist() == [0, 0, 0]
 
 
 class Replace(modelflow.FlowUnit):
@@ -256,27 +339,19 @@ def test_writable_keeps_what_is_not_an_array():
     assert writable(buffer) is buffer
 
 
-def test_an_array_that_goes_on_to_several_inputs_is_alone_no_more():
+def test_an_array_that_goes_on_to_several_inputs_is_shared():
     buffer = Buffer(np.zeros(3))
-    freeze(buffer, is_single=True)
-    freeze(buffer, is_single=True)
-    assert is_alone(buffer)
-    freeze(buffer, is_single=False)
-    assert not is_alone(buffer)
+    freeze(buffer, is_handed_over=True)
+    freeze(buffer, is_handed_over=True)
+    assert is_own(buffer)
+    freeze(buffer, is_handed_over=False)
+    assert not is_own(buffer)
 
 
 def test_a_copy_that_may_be_written_has_the_meta_and_the_deadline_of_the_buffer():
     buffer = Buffer(np.zeros(3), {"a": 1})
     buffer._deadline = 5.0
-    freeze(buffer, is_single=False)
+    freeze(buffer, is_handed_over=False)
     copied = writable(buffer)
     assert copied is not buffer
     assert (copied.meta, copied._deadline) == ({"a": 1}, 5.0)
-
-
-@pytest.mark.parametrize("has_lock", [None, True, False])
-def test_references_are_counted_unless_python_runs_without_its_lock(monkeypatch, has_lock):
-    monkeypatch.delattr(sys, "_is_gil_enabled", raising=False)
-    if has_lock is not None:
-        monkeypatch.setattr(sys, "_is_gil_enabled", lambda: has_lock, raising=False)
-    assert counts_references() == (has_lock is not False)
