@@ -3,6 +3,7 @@
 from modelflow.config.node_settings import DEFAULT_QUEUE_SIZE
 from modelflow.graph.graph import Graph
 from modelflow.graph.node import Node
+from modelflow.interpreter import has_lock
 from modelflow.unit.advice import Place
 
 
@@ -11,7 +12,7 @@ def advice(graph: Graph) -> list[str]:
     return [
         f"{node.location}: node {node.name!r}: {sentence}"
         for node in graph.nodes.values()
-        for sentence in (_ask_unit(graph, node), _compare_queue(node))
+        for sentence in (_ask_unit(graph, node), _compare_queue(node), _compare_workers(node))
         if sentence is not None
     ]
 
@@ -38,6 +39,19 @@ def _compare_queue(node: Node) -> str | None:
     return (
         f"a queue of {bound} buffers ({name}) seldom fills a batch of {size} (batch_size); "
         f"write {name}={2 * size}"
+    )
+
+
+def _compare_workers(node: Node) -> str | None:
+    """Returns advice for processes where threads compute in Python at the same time.
+
+    `benchmarks/interpreters.py` compares both.
+    """
+    if node.settings.workers != "process" or has_lock():
+        return None
+    return (
+        "this Python has no interpreter lock, so threads compute at the same time without copies; "
+        "leave workers out, unless a crash of the unit must not end the program"
     )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import modelflow
 from modelflow.draw.outline import Outline
 from modelflow.errors import ConfigError
+from modelflow.interpreter import has_lock
 from modelflow.profile.process import process_figures
 from modelflow.runtime.stats import FlowStats, Histogram, NodeStats
 
@@ -76,7 +77,8 @@ class Snapshot:
     Attributes:
         stats: The statistics of the flow.
         plan: For each node the row of the plan that ``modelflow check -v`` shows.
-        machine: ``system``, ``python``, ``modelflow``, and ``processors`` usable by the process.
+        machine: ``system``, ``python``, ``modelflow``, ``interpreter_lock`` (whether Python has
+            one), and ``processors`` usable by the process.
         process: See `process_figures`; with ``lock_wait_seconds`` if a `LockProbe` ran.
         outline: The graph for drawing; empty if unknown.
     """
@@ -94,6 +96,7 @@ class Snapshot:
             "system": f"{platform.system()} {platform.machine()}",
             "python": platform.python_version(),
             "modelflow": modelflow.__version__,
+            "interpreter_lock": has_lock(),
             "processors": len(os.sched_getaffinity(0)),
         }
         rows = tuple(plan.rows())

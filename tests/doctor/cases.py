@@ -69,12 +69,13 @@ def case_of(
     full=None,
     lock_wait=None,
     lock_wait_p75=None,
+    has_lock=True,
     is_driven=False,
     **flow,
 ):
     """Returns the flow of these nodes on two processors."""
     plan = tuple(row for _, row in nodes)
-    machine = {"processors": 2}
+    machine = {"processors": 2, "interpreter_lock": has_lock}
     used = {"processor_seconds": 100.0, "machine_busy_seconds": 500.0, "native_seconds": 7.0}
     used |= {"collection_seconds": 3.0, "front_end_seconds": 2.0}
     if full is not None:

@@ -55,6 +55,17 @@ def test_whoever_computes_in_python_is_to_blame_not_who_waits_for_the_interprete
     assert first(busy, cores=1.0).cause == Cause.CAPACITY
 
 
+def test_without_a_lock_threads_that_compute_in_python_get_the_free_processors():
+    computing = node("a", busy=0.98, on_core=0.97)
+    found = first(computing, IDLE, cores=1.0, has_lock=False)
+    assert (found.cause, found.change) == (Cause.CAPACITY, {"a.threads": 2})
+    assert found.gain == pytest.approx(1.0)
+    waiting = node("a", threads=4, busy=0.95, on_core=0.2)
+    late = first(waiting, cores=1.0, lock_wait=0.02, has_lock=False)
+    assert late.cause == Cause.CAPACITY
+    assert "interpreter" not in late.second
+
+
 def test_more_threads_than_processors_that_compute():
     found = first(node("a", threads=8, busy=0.98, on_core=0.25, runnable=0.72), cores=2.0)
     assert (found.node, found.cause) == ("a", Cause.OVERSUBSCRIPTION)

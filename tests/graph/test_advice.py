@@ -1,3 +1,5 @@
+import sys
+
 import pytest
 
 from modelflow.graph.advice import advice
@@ -82,3 +84,21 @@ def test_a_queue_that_is_smaller_than_the_batch_is_named(defaults, attributes, f
             f"{place}: a queue of {bound} buffers ({name}) seldom fills a batch of {size} "
             f"(batch_size); write {name}={queue}"
         ]
+
+
+@pytest.mark.parametrize("has_lock", [True, False])
+def test_processes_are_advised_against_where_threads_compute_at_the_same_time(
+    monkeypatch, has_lock
+):
+    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: has_lock, raising=False)
+    text = """digraph { input [type=input] output [type=output]
+    one [workers=process] input -> one -> output }"""
+    sentences = advice(read_graph(text, units=[advised([], None)]))
+    assert [sentence.partition(";")[0] for sentence in sentences] == (
+        []
+        if has_lock
+        else [
+            "<text>:2: node 'one': this Python has no interpreter lock, so threads compute at the "
+            "same time without copies"
+        ]
+    )

@@ -145,6 +145,7 @@ def _print(flow: "Flow", signature: "Signature", path: str, verbose: bool) -> No
     if verbose:
         _print_table(rows)
         _print_burst(flow)
+        _print_lock()
         inputs = (f"input {port}" for port in signature.inputs)
         outputs = (f"output {port}" for port in signature.outputs)
         for line in (*inputs, *outputs, *_transfers(flow)):
@@ -177,6 +178,19 @@ def _print_burst(flow: "Flow") -> None:
             f"batch 8 (1 from {plan.slow_row_ms:g} ms): a row that takes that long runs in a call "
             "of its own and continues when it is done. Of quicker rows each thread takes its "
             "share of the queue"
+        )
+
+
+def _print_lock() -> None:
+    """Explains the threads of the plan if this Python can run without the interpreter's lock."""
+    from modelflow.interpreter import has_lock, is_free_threaded
+
+    if not has_lock():
+        say("interpreter lock: none, so the threads of all nodes run Python code at the same time")
+    elif is_free_threaded():
+        say(
+            "interpreter lock: on, so one thread at a time runs Python code, although this Python "
+            "can run without it; `modelflow version` lists the packages that switch it on"
         )
 
 

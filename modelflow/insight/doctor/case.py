@@ -165,6 +165,7 @@ class Case:
         max_in_flight: This limit; 0 without one.
         lock_wait: Seconds for which a thread waits for the interpreter lock; None if not measured.
         lock_wait_p75: The 75th percentile of the same wait.
+        has_lock: Whether the interpreter has a lock; see `modelflow.interpreter`.
         is_driven: Whether the sender sends as fast as the flow accepts. An idle flow is then
             short of input, and not merely without requests.
     """
@@ -181,6 +182,7 @@ class Case:
     max_in_flight: int = 0
     lock_wait: float | None = None
     lock_wait_p75: float | None = None
+    has_lock: bool = True
     is_driven: bool = False
 
     @classmethod
@@ -223,6 +225,7 @@ class Case:
             max_in_flight=int(admission.get("bound", 0) / processes),
             lock_wait=second.process.get("lock_wait_seconds"),
             lock_wait_p75=second.process.get("lock_wait_p75_seconds"),
+            has_lock=bool(second.machine.get("interpreter_lock", True)),
             is_driven=is_driven,
         )
 

@@ -85,7 +85,7 @@ def diagnose(case: Case) -> Diagnosis:
         headroom = max(0.0, 1.0 / stage.load - 1.0)
         if case.is_held_back and stage.load >= AT_WORK:
             headroom = None
-    riddles = () if stage is None or headroom is not None or limit else _riddles(stage)
+    riddles = () if stage is None or headroom is not None or limit else _riddles(case, stage)
     busiest = "" if stage is None else stage.heaviest.node
     return Diagnosis(tuple(found), headroom, busiest, (*riddles, *_notes(case)))
 
@@ -122,13 +122,14 @@ def _own_limit(case: Case, stage: StageCase | None) -> Finding | None:
     return slow_input(case) if fed.first.starved >= _NEVER else processors(case, fed)
 
 
-def _riddles(stage: StageCase) -> Iterator[str]:
+def _riddles(case: Case, stage: StageCase) -> Iterator[str]:
     """Yields a note on a stage that is always at work for no known reason."""
     if stage.first.waiting >= _MUCH_WAITING:
         yield (
             f"{stage.heaviest.node} is at work {stage.occupied:.0%} of the time, and its calls "
-            f"spend {stage.first.waiting:.0%} of their time waiting. They may wait for the "
-            "interpreter lock, for memory, or for an external call"
+            f"spend {stage.first.waiting:.0%} of their time waiting. They may wait for "
+            f"{'the interpreter lock, for ' if case.has_lock else ''}memory, or for an external "
+            "call"
         )
 
 

@@ -156,15 +156,16 @@ def transfers(case: Case) -> Iterator[Finding]:
             continue
         call = node.service.mean
         limit, name = case.next_limit(stage)
-        alone = 1.0 / max(part, 1e-3)
+        faster = 1.0 / max(part, 1e-3)
+        if case.has_lock:  # the calls may run one at a time
+            faster = max(1.0, faster / node.threads)
         yield Finding(
             node.node,
             Cause.TRANSFER,
             f"{1 - part:.0%} of its time is the transfer to its process and back",
             (f"a call takes {call * 1e3:.3g} ms, of it {part * call * 1e3:.3g} ms in the unit",),
             change={f"{stage.name}.workers": "thread"},
-            # In threads the calls may hold the interpreter lock, when one runs at a time.
-            gain=max(0.0, 0.5 * (min(limit, max(1.0, alone / node.threads)) - 1.0)) or None,
+            gain=max(0.0, 0.5 * (min(limit, faster) - 1.0)) or None,
             then=name,
         )
 

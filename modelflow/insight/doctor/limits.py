@@ -47,7 +47,7 @@ def python_code(case: Case, *, is_mobile: bool = True) -> Finding | None:
         is_mobile: Whether the units of this stage may run with ``workers=process``.
     """
     late = case.lock_wait
-    if late is None or late < _CONTENDED:
+    if late is None or late < _CONTENDED or not case.has_lock:
         return None
     worst = case.busiest_in_python
     node, threads = worst.first, max(worst.threads, min(2 * worst.threads, case.processors))
@@ -193,7 +193,7 @@ def capacity(case: Case, stage: StageCase) -> Finding | None:
     gain = min(faster, limit) - 1.0
     if gain < _WORTH:
         return None
-    is_open = not stage.is_computing or case.lock_wait is None
+    is_open = not stage.is_computing or (case.lock_wait is None and case.has_lock)
     other = Cause.INTERPRETER_LOCK if stage.is_computing else Cause.ONE_AT_A_TIME
     return Finding(
         stage.heaviest.node,

@@ -1,0 +1,56 @@
+"""Tests of the functions that tell whether the interpreter has a lock."""
+
+import sys
+from importlib.metadata import distribution
+
+import pytest
+
+from modelflow import interpreter
+
+
+@pytest.mark.parametrize("is_enabled", [None, True, False])
+def test_only_an_interpreter_that_says_so_has_no_lock(monkeypatch, is_enabled):
+    monkeypatch.delattr(sys, "_is_gil_enabled", raising=False)
+    if is_enabled is not None:
+        monkeypatch.setattr(sys, "_is_gil_enabled", lambda: is_enabled, raising=False)
+    assert interpreter.has_lock() == (is_enabled is not False)
+
+
+def test_a_free_threaded_build_is_known():
+    assert interpreter.is_free_threaded() == ("free-threading" in sys.version)
+
+
+@pytest.fixture
+def packages(tmp_path, monkeypatch):
+    """Installs a distribution with three requirements: one locks, one does not, one fails."""
+    for name, code in {
+        "locking": "import sys; sys._is_gil_enabled = lambda: True",
+        "free_one": "import sys; sys._is_gil_enabled = lambda: False",
+        "broken": "import sys; sys._is_gil_enabled = lambda: True; raise RuntimeError",
+        "plain": "import sys; sys._is_gil_enabled = lambda: True",
+    }.items():
+        (tmp_path / f"{name}.py").write_text(code)
+        extension = "" if name == "plain" else f"{name}_c.so,,\n"
+        write_metadata(tmp_path, name, f"{name}.py,,\n{extension}")
+    requirements = ("Locking>=1", "free-one; extra == 'x'", "broken", "plain", "missing[a]")
+    lines = "".join(f"Requires-Dist: {one}\n" for one in requirements)
+    write_metadata(tmp_path, "whole", "", lines)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+
+def write_metadata(folder, name, record, lines=""):
+    info = folder / f"{name}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{lines}")
+    (info / "RECORD").write_text(record)
+
+
+@pytest.mark.usefixtures("packages")
+def test_the_packages_with_extensions_that_switch_the_lock_on_are_named():
+    assert distribution("whole").version == "1.0"
+    assert interpreter.find_locking_packages("whole") == ["locking"]
+
+
+def test_the_packages_of_what_is_not_installed_are_unknown():
+    assert interpreter.find_locking_packages("no-such-distribution") is None
