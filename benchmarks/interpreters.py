@@ -3,32 +3,37 @@
 python benchmarks/interpreters.py --python 3.14=PATH --python 3.14t=PATH [--quick]
 
 Each PATH is an interpreter that can import modelflow. The chain has four units, and each computes
-for some hundred microseconds in plain Python. It runs in threads (as planned), and with
-``workers="process"``. Memory is the proportional set size of all processes after the run, without
-that of an interpreter that has only imported modelflow. A hop is one of two to six units that do
-nothing, in batches of 8 on a thread each. The interpreters take turns; figures are medians.
+for some hundred microseconds in plain Python. Its items are numbers, or pictures of 150 KB that
+each unit copies. It runs in threads (as planned), and with ``workers="process"``. Memory is the
+proportional set size of all processes that the chain adds. A hop is a unit that does nothing: of
+chains of two and six such units the difference is taken. Items are streamed in batches of 8, with a
+thread for each unit, or asked for one by one. The interpreters take turns; figures are medians.
 """
 
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 import time
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 from measure import print_table, session_rate, take_turns
 
 import modelflow
 
-STEPS = 6_000  # 250 us with Python 3.14 on the machine of the tables
+STEPS = 6_000  # 220 us with Python 3.14 on the machine of the tables
 CHAIN = """digraph {{
     input [type=input]
-    node [flowunit=count{more}]
+    node [flowunit={unit}{more}]
     output [type=output]
     input -> one -> two -> three -> four -> output
 }}"""
+PICTURE = np.zeros((224, 224, 3), np.uint8)
 
 
 @modelflow.flowunit
@@ -38,6 +43,17 @@ def count(number: int, *, steps: int = STEPS) -> int:
     for step in range(steps):
         total += step % 7
     return number + total
+
+
+@modelflow.flowunit
+def mark(picture: npt.NDArray[np.uint8], *, steps: int = STEPS) -> npt.NDArray[np.uint8]:
+    """Computes in plain Python, and writes the result into a copy of the picture."""
+    total = 0
+    for step in range(steps):
+        total += step % 7
+    picture = picture.copy()
+    picture[0, 0, 0] = total % 256
+    return picture
 
 
 @modelflow.flowunit(batched=True)
@@ -62,16 +78,16 @@ def children(pid: int) -> list[int]:
     return [*direct, *(below for child in direct for below in children(child))]
 
 
-def run_chain(more: str, items: int) -> tuple[float, float]:
+def run_chain(unit: str, item: object, items: int, more: str = "") -> tuple[float, float]:
     """Returns the items a second of the chain of four units, and its memory in MiB."""
     before = memory()
-    with modelflow.Flow(CHAIN.format(more=more), units=[count]) as flow:
-        session_rate(flow, 1, items // 10)
-        return session_rate(flow, 1, items), memory() - before
+    with modelflow.Flow(CHAIN.format(unit=unit, more=more), units=[count, mark]) as flow:
+        session_rate(flow, item, items // 10)
+        return session_rate(flow, item, items), memory() - before
 
 
-def run_hops(items: int) -> tuple[float, float]:
-    """Returns the microseconds and the processor's microseconds of an item a hop."""
+def run_hops(items: int) -> dict[str, float]:
+    """Returns the microseconds of an item a hop: streamed, of processors, and asked for alone."""
     found = {}
     for hops in (2, 6):
         names = [f"n{place}" for place in range(hops)]
@@ -81,26 +97,26 @@ def run_hops(items: int) -> tuple[float, float]:
         with modelflow.Flow(text, units=[pass_on]) as flow:
             session_rate(flow, 1, items // 10)
             used = time.process_time()
-            seconds = items / session_rate(flow, 1, items)
-            found[hops] = seconds, time.process_time() - used
-    wall, processor = ((long - short) / 4 / items * 1e6 for short, long in zip(*found.values()))
-    return wall, processor
+            streamed = items / session_rate(flow, 1, items)
+            used = time.process_time() - used
+            start = time.perf_counter()
+            for _ in range(items // 10):
+                flow.infer(1)
+            found[hops] = streamed, used, 10 * (time.perf_counter() - start)
+    names = ["streamed", "streamed, time of processors", "asked for alone"]
+    costs = [(long - short) / 4 / items * 1e6 for short, long in zip(*found.values(), strict=True)]
+    return {f"us a hop, {name}": cost for name, cost in zip(names, costs, strict=True)}
 
 
 def measure(is_quick: bool) -> dict[str, float]:
     """Returns the figures of this interpreter."""
-    items = 40 if is_quick else 4000
-    threads, of_threads = run_chain("", items)
-    processes, of_processes = run_chain(', workers="process"', items)
-    wall, processor = run_hops(10 * items)
-    return {
-        "threads": threads,
-        "processes": processes,
-        "memory of threads": of_threads,
-        "memory of processes": of_processes,
-        "hop": wall,
-        "hop, processor": processor,
-    }
+    items, found = 40 if is_quick else 3000, {}
+    for title, unit, item in (("numbers", "count", 1), ("pictures", "mark", PICTURE)):
+        for workers in ("thread", "process"):
+            rate, used = run_chain(unit, item, items, f', workers="{workers}"')
+            found[f"{title} a second, workers={workers}"] = rate
+            found[f"MiB, {title}, workers={workers}"] = used
+    return found | run_hops(10 * items)
 
 
 def ask(python: str, is_quick: bool) -> dict[str, float]:
@@ -126,14 +142,11 @@ def main() -> None:
     programs = {name: partial(ask, path, given.quick) for name, _, path in pythons}
     found = take_turns(programs, 1 if given.quick else given.rounds)
     rows = []
-    for name, rounds in found.items():
-        figures = {key: sorted(one[key] for one in rounds)[len(rounds) // 2] for key in rounds[0]}
-        rows.append([name, *figures.values()])
-    columns = [
-        *("", "threads, items/s", "processes, items/s", "threads, MiB", "processes, MiB"),
-        *("a hop, us", "a hop, us of processor"),
-    ]
-    print_table(f"{len(os.sched_getaffinity(0))} processors", columns, rows)
+    for title in next(iter(found.values()))[0]:
+        row = [statistics.median(one[title] for one in rounds) for rounds in found.values()]
+        rows.append([title, *row, row[-1] / row[0]])
+    title = f"{len(os.sched_getaffinity(0))} processors, medians of {given.rounds}"
+    print_table(title, ["", *found, "last / first"], rows)
 
 
 if __name__ == "__main__":

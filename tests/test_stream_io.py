@@ -101,11 +101,11 @@ def test_send_does_not_copy_and_leaves_the_callers_array_writable():
         assert stream.recv().data[0] == 9
 
 
-def test_a_result_that_nobody_else_sees_may_be_written():
-    with Running(chain(per_item(lambda x: np.zeros(3)))) as flow:
-        result = flow.infer(1).data
-        result[0] = 1
-        assert result.tolist() == [1, 0, 0]
+@pytest.mark.parametrize("hands_over", [True, False])
+def test_a_result_that_its_unit_hands_over_may_be_written(hands_over):
+    unit = per_item(lambda x: np.zeros(3), hands_over_arrays=hands_over)
+    with Running(chain(unit)) as flow:
+        assert flow.infer(1).data.flags.writeable == hands_over
 
 
 def test_meta_travels_with_the_buffer():

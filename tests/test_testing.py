@@ -40,6 +40,10 @@ def test_a_good_unit_passes():
     check(Double, options=(Option("factor", int, 2, "The factor."),))
 
 
+def test_a_unit_may_keep_an_array_that_it_does_not_hand_over():
+    check(KeepsTable)
+
+
 class Sorts(FlowUnit):
     def process(self, ctx):
         ctx.emit(
@@ -87,6 +91,14 @@ class BreaksAtError(FlowUnit):
         ctx.emit([b.data for b in ctx.input()])
 
 
+class KeepsTable(FlowUnit):
+    def open(self, config):
+        self.table = np.arange(12.0).reshape(4, 3)
+
+    def process(self, ctx):
+        ctx.emit_each(lambda buffer: self.table[_number(buffer.data)])
+
+
 THREADS: list[LeavesThread] = []
 
 
@@ -103,6 +115,7 @@ THREADS: list[LeavesThread] = []
         (Remembers, {}, (1, 2), "a batch and single buffers differ"),
         (ChangesInput, {}, ([1], [2]), "its input before and after"),
         (BreaksAtError, {}, (1, 2), "after an error and before differ"),
+        (KeepsTable, {"hands_over_arrays": True}, (1, 2), "emits memory twice"),
     ],
 )
 def test_a_unit_that_breaks_the_contract_is_found(unit, changes, items, expected):

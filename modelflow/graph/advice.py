@@ -1,9 +1,9 @@
 """Advice for better settings with the same result; advice is no mistake and changes nothing."""
 
 from modelflow.config.node_settings import DEFAULT_QUEUE_SIZE
+from modelflow.device.interpreter import has_lock
 from modelflow.graph.graph import Graph
 from modelflow.graph.node import Node
-from modelflow.interpreter import has_lock
 from modelflow.unit.advice import Place
 
 
@@ -51,7 +51,7 @@ def _compare_workers(node: Node) -> str | None:
         return None
     return (
         "this Python has no interpreter lock, so threads compute at the same time without copies; "
-        "leave workers out, unless a crash of the unit must not end the program"
+        "leave workers out, unless the unit may crash"
     )
 
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import modelflow
+from modelflow.device.interpreter import has_lock
 from modelflow.draw.outline import Outline
 from modelflow.errors import ConfigError
-from modelflow.interpreter import has_lock
 from modelflow.profile.process import process_figures
 from modelflow.runtime.stats import FlowStats, Histogram, NodeStats
 

@@ -3,6 +3,7 @@
 import copy
 import threading
 from collections.abc import Mapping, Sequence
+from itertools import chain, combinations
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ def check_flow_unit(
     - Outputs are allowed for the kind of the unit, and in the order of the inputs.
     - A second run has the same outputs. So do single rows, if the rows are independent.
     - Inputs do not change.
+    - A unit that hands its arrays over (`FlowUnitSpec.hands_over_arrays`) emits none twice.
     - After a failure the unit processes good data, and it closes.
     - No thread remains.
 
@@ -53,6 +55,7 @@ def check_flow_unit(
     else:
         _check_batches(spec, inputs or {}, device, options)
         _check_goes_on(spec, inputs or {}, device, options)
+        _check_handed_over(spec, inputs or {}, device, options)
     left = [t.name for t in threading.enumerate() if t not in threads and t.is_alive()]
     _require(not left, spec, f"leaves threads: {left}")
 
@@ -138,6 +141,21 @@ def _check_goes_on(
     fresh = run_unit(spec, _copy_input(inputs), device=device, **options)
     for port, column in again.items():
         _require_same(spec, column, fresh[port], "after an error and before")
+
+
+def _check_handed_over(
+    spec: FlowUnitSpec, inputs: Mapping[str, Sequence[Any]], device: str, options: Mapping[str, Any]
+) -> None:
+    """Calls the unit twice, and checks that no two arrays that may be written share memory."""
+    if not spec.hands_over_arrays:
+        return
+    first, second = run_unit_for(spec, [_copy_input(inputs), _copy_input(inputs)], device, options)
+    columns = chain(first.values(), second.values())
+    found = [buffer.data for buffer in chain.from_iterable(columns)]
+    arrays = [one for one in found if isinstance(one, np.ndarray) and one.flags.writeable]
+    for one, other in combinations(arrays, 2):
+        is_kept = np.shares_memory(one, other)
+        _require(not is_kept, spec, "emits memory twice, although it has hands_over_arrays")
 
 
 def _copy_input(inputs: Mapping[str, Sequence[Any]]) -> dict[str, list[Buffer]]:

@@ -183,14 +183,14 @@ def _print_burst(flow: "Flow") -> None:
 
 def _print_lock() -> None:
     """Explains the threads of the plan if this Python can run without the interpreter's lock."""
-    from modelflow.interpreter import has_lock, is_free_threaded
+    from modelflow.device.interpreter import has_lock, is_free_threaded
 
     if not has_lock():
         say("interpreter lock: none, so the threads of all nodes run Python code at the same time")
     elif is_free_threaded():
         say(
-            "interpreter lock: on, so one thread at a time runs Python code, although this Python "
-            "can run without it; `modelflow version` lists the packages that switch it on"
+            "interpreter lock: on, so one thread at a time runs Python code. This Python can run "
+            "without the lock; `modelflow version` lists the packages that switch it on"
         )
 
 

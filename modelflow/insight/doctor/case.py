@@ -165,7 +165,7 @@ class Case:
         max_in_flight: This limit; 0 without one.
         lock_wait: Seconds for which a thread waits for the interpreter lock; None if not measured.
         lock_wait_p75: The 75th percentile of the same wait.
-        has_lock: Whether the interpreter has a lock; see `modelflow.interpreter`.
+        has_lock: Whether the interpreter has a lock; see `modelflow.device.interpreter`.
         is_driven: Whether the sender sends as fast as the flow accepts. An idle flow is then
             short of input, and not merely without requests.
     """

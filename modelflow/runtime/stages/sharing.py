@@ -14,10 +14,10 @@ from modelflow.buffer import Buffer
 
 
 def freeze(buffer: Buffer, is_handed_over: bool) -> None:
-    """Makes the array of a result read-only, and stores whether it is the buffer's own.
+    """Makes the array of a result read-only, and stores whether no other code uses its memory.
 
-    A unit cannot hand over what it only passes on: an array, or a view of one, that was read-only
-    before stays with its owner.
+    An array that was read-only before, such as an input or a view of an input, belongs to other
+    code. The unit cannot hand that array over.
 
     Args:
         buffer: A result of a unit.

@@ -74,7 +74,7 @@ if np.lib.NumpyVersion(np.__version__) >= "2.1.0":
     GIVEN["from_dlpack, read-only"] = lambda table, i: np.from_dlpack(read_only(table.array[i]))
 
 
-# What the unit keeps no reference to.
+# Values to which the unit keeps no reference.
 HANDED_OVER = ("own array", "array of the pool", "view of an array of the pool")
 
 

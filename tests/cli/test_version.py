@@ -1,28 +1,15 @@
-"""Tests of the functions that tell whether the interpreter has a lock."""
+"""Tests of the command that prints versions, and of the packages that switch the lock on."""
 
-import sys
 from importlib.metadata import distribution
 
 import pytest
 
-from modelflow import interpreter
-
-
-@pytest.mark.parametrize("is_enabled", [None, True, False])
-def test_only_an_interpreter_that_says_so_has_no_lock(monkeypatch, is_enabled):
-    monkeypatch.delattr(sys, "_is_gil_enabled", raising=False)
-    if is_enabled is not None:
-        monkeypatch.setattr(sys, "_is_gil_enabled", lambda: is_enabled, raising=False)
-    assert interpreter.has_lock() == (is_enabled is not False)
-
-
-def test_a_free_threaded_build_is_known():
-    assert interpreter.is_free_threaded() == ("free-threading" in sys.version)
+from modelflow.cli.version import find_locking_packages
 
 
 @pytest.fixture
 def packages(tmp_path, monkeypatch):
-    """Installs a distribution with three requirements: one locks, one does not, one fails."""
+    """Installs a distribution: its requirements lock, do not lock, or cannot be imported."""
     for name, code in {
         "locking": "import sys; sys._is_gil_enabled = lambda: True",
         "free_one": "import sys; sys._is_gil_enabled = lambda: False",
@@ -49,8 +36,8 @@ def write_metadata(folder, name, record, lines=""):
 @pytest.mark.usefixtures("packages")
 def test_the_packages_with_extensions_that_switch_the_lock_on_are_named():
     assert distribution("whole").version == "1.0"
-    assert interpreter.find_locking_packages("whole") == ["locking"]
+    assert find_locking_packages("whole") == ["locking"]
 
 
 def test_the_packages_of_what_is_not_installed_are_unknown():
-    assert interpreter.find_locking_packages("no-such-distribution") is None
+    assert find_locking_packages("no-such-distribution") is None
