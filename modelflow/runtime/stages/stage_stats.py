@@ -91,24 +91,26 @@ class StageStats:
             # Batches that have closed keep their reasons, although the new plan would count other
             # reasons for them.
             copied = [_copy(worker) for worker in self.workers]
-            noted = self._inbox.stats.closed
+            noted = dict(self._inbox.stats.closed)  # once: batches close meanwhile
             before = noted if was_noting else _reasons(copied, self._plan.batch_size)
             after = noted if self._inbox.is_noting else _reasons(copied, plan.batch_size)
-            self._closed_before.update(dict(before))
-            self._closed_before.subtract(dict(after))
+            self._closed_before.update(before)
+            self._closed_before.subtract(after)
             self._plan = plan
 
     def count_calls(self) -> int:
         """Returns the number of calls so far, which grows while the flow makes progress."""
-        left = self._left[0]
-        return sum(stats.batches for stats in self.workers) + (0 if left is None else left.batches)
+        with self.lock:
+            left = self._left[0]
+            gone = 0 if left is None else left.batches
+            return gone + sum(stats.batches for stats in self.workers)
 
     def estimate_wait(self) -> float | None:
         """Returns the seconds to process the queued rows, estimated from the rate so far.
 
         Returns None if no row has been processed yet.
         """
-        done = [stats.done for stats in self.workers]
+        done = [stats.done for stats in self.workers.copy()]
         rows = sum(count for count, _ in done)
         if not rows:
             return None
