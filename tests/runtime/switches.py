@@ -1,4 +1,4 @@
-"""The work of another thread between any two steps of a thread, at every place in turn."""
+"""The work of another thread between any two steps of a thread, tried at every place."""
 
 import itertools
 import sys

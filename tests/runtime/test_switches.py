@@ -1,4 +1,4 @@
-"""Tests that a thread may be switched at any step, where it holds no lock."""
+"""Tests that another thread may run at any step of a thread that holds no lock."""
 
 import threading
 from collections import Counter
