@@ -179,16 +179,15 @@ def _reasons(workers: Sequence[WorkerStats], batch_size: int) -> Counter[str]:
     """
     found: Counter[str] = Counter()
     for worker in list(workers):
-        for size, (count, _) in list(worker.by_size.items()):
+        for size, (count, _, _) in list(worker.by_size.items()):
             if size:
-                found["full" if size >= batch_size else "nothing_waiting"] += int(count)
-        found["shared"] += int(sum(count for count, _ in list(worker.parts.values())))
+                found["full" if size >= batch_size else "nothing_waiting"] += count
+        found["shared"] += sum(count for count, _, _ in list(worker.parts.values()))
     return found
 
 
 def _copy(worker: WorkerStats) -> WorkerStats:
     """Returns a copy of the counters of calls, which no thread changes."""
     copied = WorkerStats()
-    copied.by_size = {size: list(found) for size, found in list(worker.by_size.items())}
-    copied.parts = {size: list(found) for size, found in list(worker.parts.items())}
+    copied.by_size, copied.parts = worker.by_size.copy(), worker.parts.copy()
     return copied

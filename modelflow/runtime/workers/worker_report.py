@@ -160,8 +160,10 @@ class WorkerReport:
             results: The results, or None for a call of another thread that has no failure.
             waited: The seconds that the oldest row had waited. Negative if not known.
         """
-        now, errors = self._clock.now(), 0 if results is None else self.call.failed
-        self._stats.count(size, errors, now - start, waited)
+        now, errors, begun = self._clock.now(), 0, -1.0
+        if results is not None:
+            errors, begun = self.call.failed, start
+        self._stats.count(size, errors, now - start, waited, begun)
         if results is not None:
             self._note_errors(results)
         ring = self.ring  # read once, because a recording may end meanwhile

@@ -66,9 +66,9 @@ class StreamWorker(Worker):
             self._on_device.arrive(batch)
         start = self._enter("process")
         is_over = self._call(stream, batch)
-        self._leave()
         waited = start - batch.arrived if batch.arrived else -1.0
         end = self._note(batch.spans, len(span.positions), start, self.call.given, waited)
+        self._leave()
         watcher = span.stream.session.watcher  # read once, because it may leave meanwhile
         if watcher is not None:
             self._tell(watcher, span, start, end)
