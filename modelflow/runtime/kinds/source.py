@@ -211,12 +211,10 @@ class SourceWorker(Worker):
             # A source that raises cannot go on. Its error is its last buffer.
             columns, is_last = [[Buffer.from_error(error)] for _ in outputs or ("",)], True
             self.call.failed, self.call.has_errors = 1, True
-        with self._has_event:
-            self._is_held, self._is_over = context.is_held, is_last
-        openings = context.openings or ()
-        opened = [(self.call.row(opening), opening) for opening in openings]
+        opened = [(self.call.row(opening), opening) for opening in context.openings or ()]
         with self._has_event:  # `admit` counts on other threads
-            self._note((), len(columns[0]) + len(openings), start, columns)
+            self._is_held, self._is_over = context.is_held, is_last
+            self._note((), len(columns[0]) + len(opened), start, columns)
         self._leave()
         if context.openings is not None:
             emitted = [(list(row), _EMITTED) for row in zip(*columns, strict=True)]
