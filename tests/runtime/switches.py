@@ -14,34 +14,48 @@ def switch_everywhere(module, make, *, is_locked=False):
     of the result. Both threads are this thread, so a failure is the same every time. A thread that
     holds a lock of the runtime keeps out the other thread, unless ``is_locked``.
     """
-    for number in itertools.count(1):
-        own, other, check = make()
-        is_met = _meets(number, module.__file__, own, other, is_locked)
-        if not is_met:
-            break
-        check()
+    steps = _Steps(module.__file__, is_locked)
+    with untraced():
+        # Traced all the time: since Python 3.12, the first traced call of a function has no steps.
+        sys.settrace(steps.look)
+        try:
+            for number in itertools.count():
+                own, other, check = make()
+                if not steps.run(own, other, number):
+                    break
+                check()
+        finally:
+            sys.settrace(None)
     assert number > 1, f"{module.__name__} has no step"
 
 
-def _meets(number, file, own, other, is_locked):
-    seen = 0
+class _Steps:
+    """The steps of a thread in one file, before one of which the other thread runs."""
 
-    def look(frame, event, _):
-        nonlocal seen
-        if frame.f_code.co_filename != file:
+    def __init__(self, file, is_locked):
+        self._file, self._is_locked = file, is_locked
+        self._left = 0
+        self._other = None
+
+    def run(self, own, other, number):
+        """Calls ``own``, and ``other`` before the ``number``-th step, or after all for 0.
+
+        Returns False if ``own`` has fewer steps.
+        """
+        self._left, self._other = number, other
+        own()
+        is_met = self._left <= 0
+        self._left = 0
+        if number == 0:
+            other()
+        return is_met
+
+    def look(self, frame, event, _):
+        if frame.f_code.co_filename != self._file:
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        if event == "opcode" and (is_locked or not held()):
-            seen += 1
-            if seen == number:
-                sys.settrace(None)
-                other()
-        return look
-
-    with untraced():
-        sys.settrace(look)
-        try:
-            own()
-        finally:
-            sys.settrace(None)
-    return seen >= number
+        if event == "opcode" and self._left > 0 and (self._is_locked or not held()):
+            self._left -= 1
+            if self._left == 0:
+                self._other()
+        return self.look
