@@ -91,10 +91,11 @@ class Plugins(Generic[Base]):
 
     def names(self) -> tuple[str, ...]:
         """Returns every name, the built-in ones first."""
-        if self._names is None:
+        found = self._names  # read once, because `refresh` may clear it meanwhile
+        if found is None:
             others = sorted(self._entry_points().keys() - self._built_in.keys())
-            self._names = (*self._built_in, *others)
-        return self._names
+            found = self._names = (*self._built_in, *others)
+        return found
 
     def find(self, name: str) -> Base:
         """Returns the shared instance of the class of that name, made without arguments.

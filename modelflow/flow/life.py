@@ -6,6 +6,7 @@ for an import.
 """
 
 import os
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -97,6 +98,7 @@ class FlowLife:
             else read_graph(source, overrides=overrides, args=args, units=units)
         )
         self._scheduler: Scheduler | None = None
+        self._making = threading.Lock()  # held while a thread makes the scheduler
         self._log: FlowLog | None = None
         self._journal: Journal | None = None
         self._process = os.getpid()
@@ -246,9 +248,10 @@ class FlowLife:
             from modelflow.plan import make_plan
             from modelflow.runtime.scheduler import Scheduler
 
-            self._scheduler = Scheduler(
-                make_plan(self.graph, is_fused=self._options.tap is None), self._options
-            )
+            with self._making:
+                if self._scheduler is None:
+                    plan = make_plan(self.graph, is_fused=self._options.tap is None)
+                    self._scheduler = Scheduler(plan, self._options)
         return self._running_scheduler()
 
     @property

@@ -40,7 +40,7 @@ class Run:
         self._results = _Results(_QUEUE)
         self._sent = 0
         self._written: Counter[str] = Counter()
-        self._failure: BaseException | None = None  # the first error in another thread of this run
+        self._failures: list[BaseException] = []  # the errors in other threads of this run
         self._sources = [flow.create_stream_io(source=name) for name in flow.scheduler.sources]
         self._stream = flow.create_stream_io() if feeds else None
 
@@ -74,8 +74,8 @@ class Run:
                 else:
                     self._write_result(*result)
             self._wait_for_sinks()
-            if self._failure is not None:
-                raise self._failure
+            if self._failures:
+                raise self._failures[0]
         except BaseException:  # Ctrl-C, or standard output was closed: end everything at once
             call_undisturbed(self.cancel)
             # Receivers may wait for room in the queue. Without these calls `join` would hang.
@@ -138,7 +138,7 @@ class Run:
         except (Cancelled, StreamClosed):
             return  # the run is ending for a reason that is reported elsewhere
         except BaseException as error:  # noqa: BLE001 - raised by `run_threaded`
-            self._failure = self._failure or error
+            self._failures.append(error)
             self.cancel()
 
     def cancel(self) -> None:

@@ -3,6 +3,7 @@
 The metrics cost nothing while the flow runs: they need no counters and no objects of the library.
 """
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from modelflow.errors import MissingDependencyError
@@ -65,6 +66,7 @@ class FlowCollector(Collector):  # type: ignore[misc]  # the library may be miss
         """Stores the function that returns the statistics. Any thread may call it."""
         self._stats = stats
         self._told: dict[tuple[str, ...], float] = {}
+        self._lock = threading.Lock()  # of the above, because several threads may collect
 
     def collect(self) -> Iterator[Metric]:
         """Yields every family; called by the library."""
@@ -72,12 +74,15 @@ class FlowCollector(Collector):  # type: ignore[misc]  # the library may be miss
         yield from process_families()
         yield from _flows(flows)
         nodes = [([flow.name], node) for flow in flows for node in flow.values()]
+        families = list(node_families(("flow",), nodes))
         told: dict[tuple[str, ...], float] = {}  # only present nodes: replicas may disappear
-        for family in node_families(("flow",), nodes):
-            if family.type == "counter":
-                family.samples = [self._raise_counter(sample, told) for sample in family.samples]
-            yield family
-        self._told = told
+        with self._lock:
+            for family in families:
+                if family.type == "counter":
+                    raised = [self._raise_counter(sample, told) for sample in family.samples]
+                    family.samples = raised
+            self._told = told
+        yield from families
 
     def _raise_counter(self, sample: Sample, told: dict[tuple[str, ...], float]) -> Sample:
         """Returns and stores a counter's sample, never lower than at the last collection.

@@ -146,7 +146,8 @@ class Recording:
         self._told: dict[_Watched, None] = {}
         self._done: deque[tuple[_Watched, float]] = deque()
         self._lost_requests = 0
-        self._lock = threading.Lock()  # of the two above, while a request ends
+        # Guards the two above while a request ends, and the thread while the recording stops.
+        self._lock = threading.Lock()
         self._moments: deque[tuple[str, float, Mapping[str, str]]] = deque()
         self._slow = SlowRequests[_Watched](slowest)
         self._is_over = threading.Event()
@@ -158,10 +159,8 @@ class Recording:
 
     def ring(self, track: str) -> TraceBuffer:
         """See `Recorder.ring`."""
-        ring = self._rings.get(track)
-        if ring is None:  # otherwise a new worker reuses the buffer of an ended worker
-            ring = self._rings[track] = TraceBuffer(self._every, self._short, self._told)
-        return ring
+        # A new worker reuses the buffer of an ended worker.
+        return self._rings.setdefault(track, TraceBuffer(self._every, self._short, self._told))
 
     def note_event(self, what: str, details: Mapping[str, str]) -> None:
         """See `Recorder.note_event`."""
@@ -244,7 +243,8 @@ class Recording:
         Raises:
             RecordingError: the file could not be written.
         """
-        thread, self._thread = self._thread, None
+        with self._lock:  # of two threads, one stops the recording
+            thread, self._thread = self._thread, None
         if thread is None:
             return
         if not self._has_left:

@@ -69,7 +69,9 @@ def stop_at_exit(flow: Stoppable) -> None:
 
 
 def _stop_all() -> None:
-    for flow in list(_running):
+    with _lock:
+        flows = list(_running)
+    for flow in flows:
         if flow.is_stopped:
             continue  # `stop` has raised its errors before
         try:
@@ -225,7 +227,7 @@ class FlowShutdown:
         logger.info("flow %r has stopped", life.name)
 
     def _wake_workers(self) -> None:
-        for worker in self._workers:
+        for worker in list(self._workers):  # a copy, because `reconfigure` may remove workers
             worker.wake()
 
 
@@ -257,7 +259,7 @@ class FlowStartup:
 
         Any thread may call this method.
         """
-        now = [worker.at for worker in self._workers if worker.phase == "open"]
+        now = [worker.at for worker in list(self._workers) if worker.phase == "open"]
         names = ((one.node, one.spec.name) for one in now)
         return list(dict.fromkeys(a if a == b else f"{a} ({b})" for a, b in names))
 

@@ -306,8 +306,8 @@ class Scheduler:
             if recorder is not None and self._sessions.recorder is not None:
                 raise RuntimeError(f"flow {self.plan.name!r} is being recorded already")
             self._sessions.recorder = recorder
-        for worker in list(self._workers):
-            worker.ring = None if recorder is None else recorder.ring(worker.track)
+            for worker in list(self._workers):
+                worker.ring = None if recorder is None else recorder.ring(worker.track)
 
     def reload(self, node: str | None) -> None:
         """Reloads the shared units of a node, or of every node that supports this for None.
@@ -345,10 +345,11 @@ class Scheduler:
         self._ending.check_not_inside("reconfigure")
         self._reconfiguring.apply(changes)
         self._note_event("reconfigure", {name: str(value) for name, value in changes.items()})
-        recorder = self._sessions.recorder
-        for worker in list(self._workers):
-            if worker.ring is None and recorder is not None:
-                worker.ring = recorder.ring(worker.track)
+        with self._life.lock:  # otherwise a recording that ends meanwhile would get a worker
+            recorder = self._sessions.recorder
+            for worker in list(self._workers):
+                if worker.ring is None and recorder is not None:
+                    worker.ring = recorder.ring(worker.track)
 
     # -- ending ---------------------------------------------------------------------------------
 

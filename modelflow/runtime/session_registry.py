@@ -88,15 +88,17 @@ class SessionRegistry:
             session = self._wiring.session(name, "", self._on_finished, request_batch=request_batch)
             made.append(session)
             session.began = now
-            if self.recorder is not None:
-                self._sample(self.recorder, session, now)
+            self._sample(session, now)
         with life.lock:
             if not life.is_running:
                 raise life.make_closed_error()
             self.known.update(dict.fromkeys(made))
         return made
 
-    def _sample(self, recorder: Recorder, session: Session, now: float) -> None:
+    def _sample(self, session: Session, now: float) -> None:
+        recorder = self.recorder  # read once, because a recording may end meanwhile
+        if recorder is None:
+            return
         watcher = recorder.watcher(session.name, now, session.unwatch)
         if watcher is not None:
             session.watch(watcher)
@@ -115,8 +117,7 @@ class SessionRegistry:
         name = f"{node}/{next(self._numbers)}"
         session = self._wiring.session(name, node, partial(self._open_finished, source), source)
         session.began = now = life.clock.now()
-        if self.recorder is not None:
-            self._sample(self.recorder, session, now)
+        self._sample(session, now)
         with life.lock:
             self.opened_by_sources += 1
             self.known[session] = None
@@ -142,7 +143,7 @@ class SessionRegistry:
                 seconds = life.clock.now() - session.began
                 request_batch = session.request_batch
                 if (
-                    session.spoilt is None
+                    not session.spoilt
                     and not session.is_cancelled
                     and (request_batch is None or not request_batch.gone)
                 ):
@@ -156,12 +157,12 @@ class SessionRegistry:
 
     def _count(self, session: Session, seconds: float) -> None:
         """Counts the outcomes of a session that was cancelled or had errors."""
-        request_batch, spoilt = session.request_batch, session.spoilt or {}
+        request_batch, spoilt = session.request_batch, session.spoilt
         if request_batch is None:
             ended = "expired" if spoilt.get(0) else "failed"
             self.stats.count("cancelled" if session.is_cancelled else ended, 1, seconds)
             return
-        given_up = set(map(request_batch.request_at, request_batch.gone))
+        given_up = set(map(request_batch.request_at, request_batch.gone.copy()))
         gone = request_batch.size if session.is_cancelled else len(given_up)
         late = sum(spoilt[request] for request in spoilt.keys() - given_up)
         failed = len(spoilt.keys() - given_up) - late

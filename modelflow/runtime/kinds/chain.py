@@ -73,8 +73,8 @@ class ChainCall(BatchCall):
             stats.busy_since = start = self._clock.now()
             columns = call.process(columns, has_errors, stream_of)
             end = self._clock.now()
+            stats.count(len(columns[0]), call.failed, end - start, start=start)
             stats.busy_since = None
-            stats.count(len(columns[0]), call.failed, end - start)
             if call.passed:
                 stats.passed, call.passed = stats.passed + call.passed, 0
             if call.failed:

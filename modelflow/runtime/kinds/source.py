@@ -18,7 +18,7 @@ from modelflow.runtime.entry.submitter import WARN_AFTER, Submitter
 from modelflow.runtime.queues.backpressure import Backpressure
 from modelflow.runtime.session.segment import Batch, Columns, Span
 from modelflow.runtime.session.session import Session
-from modelflow.runtime.stages.call import UnitCall
+from modelflow.runtime.stages.call import Call, UnitCall
 from modelflow.runtime.stages.kind import RunningKind
 from modelflow.runtime.stages.stage import Stage
 from modelflow.runtime.workers.worker import Worker
@@ -211,17 +211,14 @@ class SourceWorker(Worker):
             # A source that raises cannot go on. Its error is its last buffer.
             columns, is_last = [[Buffer.from_error(error)] for _ in outputs or ("",)], True
             self.call.failed, self.call.has_errors = 1, True
-        self._leave()
-        with self._has_event:
-            self._is_held, self._is_over = context.is_held, is_last
-        openings = context.openings or ()
+        opened = [(self.call.row(opening), opening) for opening in context.openings or ()]
         with self._has_event:  # `admit` counts on other threads
-            self._note((), len(columns[0]) + len(openings), start, columns)
+            self._is_held, self._is_over = context.is_held, is_last
+            self._note((), len(columns[0]) + len(opened), start, columns)
+        self._leave()
         if context.openings is not None:
             emitted = [(list(row), _EMITTED) for row in zip(*columns, strict=True)]
-            self._begin_sessions(
-                [*emitted, *((self.call.row(opening), opening) for opening in openings)]
-            )
+            self._begin_sessions([*emitted, *opened])
         return columns, is_last
 
     def _emit(self, columns: Columns, is_last: bool) -> None:
@@ -234,6 +231,11 @@ class SourceWorker(Worker):
             return
         span = Span(session.stream, range(first, first + count), is_last)
         self.stage.outbox.emit(Batch([span], columns, False), columns, self.call.has_errors)
+
+    def call_of(self, calls: Sequence[UnitCall]) -> Call:
+        """Returns the call of the source, and makes the call for rows of other threads."""
+        self._opening = SourceCall(calls[0].unit, calls[0].plan)  # nothing reads its counters
+        return super().call_of(calls)
 
     # -- called on other threads; see `Admission` -------------------------------------------------
 
@@ -256,9 +258,9 @@ class SourceWorker(Worker):
         if self._backpressure() is not None or self.stage.outbox.find_backpressure():
             return False
         start = self._clock.now()
-        self._begin_sessions([(self.call.row(opening), opening) for opening in openings])
+        self._begin_sessions([(self._opening.row(opening), opening) for opening in openings])
         with self._has_event:
-            self._note((), len(openings), start, ())
+            self._note((), len(openings), start, None)
         return True
 
     def _begin_sessions(self, rows: Sequence[tuple[list[Buffer], Opening]]) -> None:

@@ -16,7 +16,6 @@ time. Other rows therefore always advance.
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
 from typing import Any
 
 from modelflow.runtime.orders.order import InboxPolicy, bytes_of, first_rows
@@ -109,9 +108,16 @@ class Fifo:
         return len(self._queue)
 
     def _count_first_rows(self) -> int:
-        """Returns how many rows of the first class the queue begins with."""
-        whole = islice(self._queue, self._count_first())
-        return sum(len(one.positions) for one in whole if isinstance(one, Segment))
+        """Returns how many rows of the first class the queue begins with.
+
+        The copy is one step, because `has_room` and `room` are called without the inbox's lock.
+        """
+        rows = 0
+        for one in self._queue.copy():
+            if isinstance(one, Batch) or not one.stream.session.is_first:
+                break
+            rows += len(one.positions)
+        return rows
 
     def _let_pass(self, size: int) -> None:
         """Moves up to ``size`` rows that have waited too long to the front."""

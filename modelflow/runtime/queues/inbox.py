@@ -120,7 +120,9 @@ class Inbox(ControlledQueue):
             if self._is_closed:
                 return
             add(batch)
-            if self._resting:
+            if self._batching is not None:  # set since the caller has read `append_whole`
+                self._wake_worker()
+            elif self._resting:
                 self._idle_workers.offer(handoff)
 
     def _match(self, matcher: Matcher, port: int, segments: Sequence[Segment], now: float) -> None:

@@ -146,11 +146,17 @@ class Progress:
             self.is_finished = True
             return True
 
-    def end(self) -> bool:
-        """Ends the session immediately, and returns False if the session has already ended."""
+    def end(self, note: Callable[[], None]) -> bool:
+        """Ends the session immediately, and returns False if the session has already ended.
+
+        Args:
+            note: Stores the reason. Called under the lock, so a thread that sees the end also sees
+                the reason, and a session that has ended gets no other reason.
+        """
         with self._lock:
             if self.is_finished:
                 return False
+            note()
             self.is_closed = self.is_finished = self._is_dropped = True
             if self._in_flight is not None and self.sent > self._freed:
                 self._in_flight.remove(self.sent - self._freed)

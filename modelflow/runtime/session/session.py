@@ -92,7 +92,7 @@ class Session:
 
     None for the session of a source, which is no request.
     """
-    spoilt: dict[int, bool] | None
+    spoilt: dict[int, bool]
     """The failed requests by number, with True if a deadline passed.
 
     A session without a request batch is request 0.
@@ -132,7 +132,8 @@ class Session:
         self.context = {}
         self.stream = Stream(self)
         self.meta = self.stream.meta
-        self.watcher = self.handoff = self.began = self.spoilt = self.on_error = None
+        self.watcher = self.handoff = self.began = self.on_error = None
+        self.spoilt = {}
         self.request_batch = request_batch
         self.results = {}
         if request_batch is None:
@@ -162,8 +163,6 @@ class Session:
         """Notes the failed requests of rows that leave the graph, for the statistics."""
         for position, buffer in zip(positions, buffers, strict=True):
             if buffer.error is not None:
-                if self.spoilt is None:
-                    self.spoilt = {}
                 is_late = isinstance(buffer.error.__cause__, DeadlineExceeded)
                 batch = self.request_batch
                 self.spoilt.setdefault(0 if batch is None else batch.request_at(position), is_late)
@@ -179,7 +178,8 @@ class Session:
 
     def watch(self, watcher: Watcher) -> None:
         """Adds a watcher, before any row has entered."""
-        self.watcher = watcher if self.watcher is None else Watchers(self.watcher, watcher)
+        other = self.watcher
+        self.watcher = watcher if other is None else Watchers(other, watcher)
         self.on_end(watcher.over)
 
     def unwatch(self, watcher: Watcher) -> None:
@@ -221,19 +221,17 @@ class Session:
         Returns:
             False if the session has already ended.
         """
-        if self.progress.is_finished:
+        told = failure or Cancelled(f"session {self.name!r} was cancelled")
+
+        def note() -> None:
+            self.failure, self.is_cancelled = failure, True
+
+        if not self.progress.end(note):
             return False
-        # Set before `progress.end`, because a thread that sees the end also reads the reason.
-        self.failure = failure
-        self.is_cancelled = True
-        if not self.progress.end():
-            return False
-        message = f"session {self.name!r} was cancelled"
-        failure = failure or Cancelled(message)
         for results in self.results.values():
-            results.fail(failure)
+            results.fail(told)
         if self.request_batch is not None:
-            self.request_batch.fail(failure)
+            self.request_batch.fail(told)
         self.progress.wake()
         self.finish()
         return True

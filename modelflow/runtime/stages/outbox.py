@@ -178,8 +178,9 @@ class Outbox:
         """Sends a batch to the only receiver, whole if possible; True if `call_due` must follow."""
         batch.columns = results if len(results) == 1 else [results[0]]
         batch.has_errors = has_errors
-        if self._append_whole is not None:
-            self._append_whole(batch, handoff)
+        append_whole = self._append_whole  # read once, because `refresh` may change it meanwhile
+        if append_whole is not None:
+            append_whole(batch, handoff)
             return False
         return to[0].append(to[1], batch.segments(), handoff)
 

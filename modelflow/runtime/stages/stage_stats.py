@@ -91,24 +91,26 @@ class StageStats:
             # Batches that have closed keep their reasons, although the new plan would count other
             # reasons for them.
             copied = [_copy(worker) for worker in self.workers]
-            noted = self._inbox.stats.closed
+            noted = dict(self._inbox.stats.closed)  # once: batches close meanwhile
             before = noted if was_noting else _reasons(copied, self._plan.batch_size)
             after = noted if self._inbox.is_noting else _reasons(copied, plan.batch_size)
-            self._closed_before.update(dict(before))
-            self._closed_before.subtract(dict(after))
+            self._closed_before.update(before)
+            self._closed_before.subtract(after)
             self._plan = plan
 
     def count_calls(self) -> int:
         """Returns the number of calls so far, which grows while the flow makes progress."""
-        left = self._left[0]
-        return sum(stats.batches for stats in self.workers) + (0 if left is None else left.batches)
+        with self.lock:
+            left = self._left[0]
+            gone = 0 if left is None else left.batches
+            return gone + sum(stats.batches for stats in self.workers)
 
     def estimate_wait(self) -> float | None:
         """Returns the seconds to process the queued rows, estimated from the rate so far.
 
         Returns None if no row has been processed yet.
         """
-        done = [stats.done for stats in self.workers]
+        done = [stats.done for stats in self.workers.copy()]
         rows = sum(count for count, _ in done)
         if not rows:
             return None
@@ -177,16 +179,15 @@ def _reasons(workers: Sequence[WorkerStats], batch_size: int) -> Counter[str]:
     """
     found: Counter[str] = Counter()
     for worker in list(workers):
-        for size, (count, _) in list(worker.by_size.items()):
+        for size, (count, _, _) in list(worker.by_size.items()):
             if size:
-                found["full" if size >= batch_size else "nothing_waiting"] += int(count)
-        found["shared"] += int(sum(count for count, _ in list(worker.parts.values())))
+                found["full" if size >= batch_size else "nothing_waiting"] += count
+        found["shared"] += sum(count for count, _, _ in list(worker.parts.values()))
     return found
 
 
 def _copy(worker: WorkerStats) -> WorkerStats:
     """Returns a copy of the counters of calls, which no thread changes."""
     copied = WorkerStats()
-    copied.by_size = {size: list(found) for size, found in list(worker.by_size.items())}
-    copied.parts = {size: list(found) for size, found in list(worker.parts.items())}
+    copied.by_size, copied.parts = worker.by_size.copy(), worker.parts.copy()
     return copied

@@ -6,6 +6,9 @@ from math import inf, log2
 from modelflow.runtime.stats.histogram import ALL, EVERY, SHORT, Record
 from modelflow.runtime.stats.processor_time import ThreadTime
 
+# The number of calls, their seconds, and the clock's time at which the last one began, or -1.
+Calls = tuple[int, float, float]
+_NO_CALLS: Calls = (0, 0.0, -1.0)
 # The weight of a new, lower cost in `WorkerStats.cost`. A higher cost applies immediately.
 _FORGETTING = 0.125
 
@@ -24,8 +27,9 @@ class WorkerStats:
         cost: The expected seconds of a call. A slower call raises the value immediately, faster
             calls lower it gradually. Infinite before the first call.
         row: The average seconds for a row of the last call.
-        by_size: Batch size (0: calls for events) -> number of such calls, and their seconds in
-            total.
+        by_size: Batch size (0: calls for events) -> number of such calls, their seconds in total,
+            and the start of the last one. Each call replaces all three at once, so a reader sees
+            the call in all or in none.
         parts: The same for batches that are not in `by_size`. Such a batch was cut because other
             workers were idle, or because slow rows are processed one by one.
         is_part: True if the next call is for such a cut batch.
@@ -89,8 +93,8 @@ class WorkerStats:
         self.failed_at: dict[str, float] = {}
         self.last_error = (-inf, "")
         self.cost = inf
-        self.by_size: dict[int, list[float]] = {}
-        self.parts: dict[int, list[float]] = {}
+        self.by_size: dict[int, Calls] = {}
+        self.parts: dict[int, Calls] = {}
         self.is_part = False
         self.row = 0.0
         self.service, self.waits = Record(), Record()
@@ -113,23 +117,24 @@ class WorkerStats:
         if last:
             self.last_error = (now, last)
 
-    def count(self, size: int, errors: int, seconds: float, waited: float = -1.0) -> None:
-        """Adds a call.
+    def count(
+        self, size: int, errors: int, seconds: float, waited: float = -1.0, start: float = -1.0
+    ) -> None:
+        """Adds a call, before `busy_since` is cleared.
 
         Args:
             size: The number of rows.
             errors: The number of rows that failed in the call.
             seconds: The length of the call.
             waited: The seconds that the oldest row had waited for the call. Negative if not known.
+            start: The value of `busy_since` during the call, or -1 for a call without that value.
         """
         sizes = self.by_size
         if self.is_part and size:
             self.is_part, sizes = False, self.parts
-        found = sizes.get(size)
-        if found is None:
-            sizes[size] = found = [0, 0.0]
-        found[0] = number = found[0] + 1
-        found[1] += seconds
+        before, spent, _ = sizes.get(size, _NO_CALLS)
+        number = before + 1
+        sizes[size] = (number, spent + seconds, start)
         # The code of `Record.add` without the cost of a call.
         weight = 1 if number <= ALL else 0 if number % EVERY else EVERY
         if weight or seconds > SHORT:
@@ -151,14 +156,14 @@ class WorkerStats:
         else:
             self.cost = seconds
 
-    def calls(self) -> list[tuple[int, list[float]]]:
-        """Returns the current items of `by_size` and `parts`."""
+    def calls(self) -> list[tuple[int, Calls]]:
+        """Returns the current items of `by_size` and `parts`, each copied in one step."""
         return [*self.by_size.items(), *self.parts.items()]
 
     @property
     def batches(self) -> int:
         """The number of calls."""
-        return int(sum(count for _, (count, _) in self.calls()))
+        return sum(calls[0] for _, calls in self.calls())
 
     @property
     def done(self) -> tuple[int, float]:

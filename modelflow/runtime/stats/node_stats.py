@@ -5,15 +5,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from modelflow.runtime.stats.counters import WorkerStats
+from modelflow.runtime.stats.counters import Calls, WorkerStats
 from modelflow.runtime.stats.histogram import Histogram
 from modelflow.runtime.stats.processor_time import NOTHING
 
 GONE = "gone"
 """The key for the sum of all replicas that have ended, instead of a replica's name."""
-
-# The most attempts to read values that change during the read.
-_TRIES = 4
 
 
 @dataclass(frozen=True)
@@ -200,8 +197,8 @@ class NodeStats:
         for counter in counters:
             failures.update(dict(counter.failures))
             calls, since = _calls(counter)
-            for size, count, spent in calls:
-                sizes[size] += int(count)
+            for size, (count, spent, _) in calls:
+                sizes[size] += count
                 seconds[size] += spent
             times.append(_times(counter, now, since))
         threads = [
@@ -290,19 +287,16 @@ def _latest(times: Iterable[Mapping[str, float]]) -> dict[str, float]:
     return found
 
 
-def _calls(stats: WorkerStats) -> tuple[list[tuple[int, float, float]], float | None]:
+def _calls(stats: WorkerStats) -> tuple[list[tuple[int, Calls]], float | None]:
     """Returns the finished calls by size, and the start time of the current call.
 
-    Reads again if a call has ended or begun meanwhile. Otherwise that call could be missing in both
-    values.
+    A call that ends meanwhile is in exactly one of the two values.
     """
-    tries = 0
-    while True:
-        since = stats.busy_since
-        calls = [(size, count, spent) for size, (count, spent) in stats.calls()]
-        tries += 1
-        if stats.busy_since is since or tries == _TRIES:
-            return calls, since
+    since = stats.busy_since
+    calls = stats.calls()
+    if since is not None and any(start >= since for _, (_, _, start) in calls):
+        since = None  # the call is among the finished calls
+    return calls, since
 
 
 def _times(

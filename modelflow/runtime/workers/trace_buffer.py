@@ -6,6 +6,7 @@ second later.
 """
 
 import itertools
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from typing import NamedTuple, Protocol
@@ -50,11 +51,12 @@ class Slice(NamedTuple):
 class TraceBuffer:
     """The slices of a worker that the recorder has not taken yet.
 
-    The worker writes, and the thread of the recorder takes. If the recorder is too slow, the oldest
-    slices are lost and counted.
+    The worker writes, and the thread of the recorder takes. Threads that open sessions of a source
+    also write to the buffer of its worker. If the recorder is too slow, the oldest slices are lost
+    and counted.
     """
 
-    __slots__ = ("_rarer", "_slices", "_taken", "kept", "short", "turns", "waits", "watched")
+    __slots__ = ("_lock", "_rarer", "_slices", "lost", "short", "turns", "waits", "watched")
 
     turns: Iterator[int]
     """Yields 1 for a short call that is kept, and 0 for other short calls."""
@@ -62,8 +64,8 @@ class TraceBuffer:
     """Yields 1 for a short wait for room that is kept, and 0 for other short waits."""
     short: float
     """The length in seconds below which only some calls and waits are kept."""
-    kept: int
-    """The number of slices that were kept."""
+    lost: int
+    """The number of slices that were lost."""
     watched: Sized
     """Not empty while a session has a watcher."""
 
@@ -77,12 +79,13 @@ class TraceBuffer:
             short: The limit below which a call or wait is short, in seconds.
             watched: Not empty while a session has a watcher.
         """
-        self.kept = self._taken = 0
+        self.lost = 0
         self.short = short
         self.turns, self.waits = _turns(every), _turns(every)
         self._rarer = _turns(1 if every == 1 else _RARER)
         self.watched = watched
         self._slices: deque[Slice] = deque(maxlen=_MOST)
+        self._lock = threading.Lock()
 
     def is_due(self, seconds: float) -> bool:
         """Returns whether to keep a call that `turns` has selected or that is not short."""
@@ -90,19 +93,16 @@ class TraceBuffer:
 
     def note(self, one: Slice) -> None:
         """Adds a slice; called by the worker."""
-        self.kept += 1
-        self._slices.append(one)
+        with self._lock:
+            self.lost += len(self._slices) == _MOST
+            self._slices.append(one)
 
     def take(self) -> list[Slice]:
         """Removes and returns the present slices; called by the recorder."""
-        found = [self._slices.popleft() for _ in range(len(self._slices))]
-        self._taken += len(found)
+        with self._lock:
+            found = list(self._slices)
+            self._slices.clear()
         return found
-
-    @property
-    def lost(self) -> int:
-        """The number of slices that were lost; exact while the worker is idle."""
-        return max(0, self.kept - self._taken - len(self._slices))
 
 
 def _turns(every: int) -> Iterator[int]:

@@ -81,12 +81,13 @@ class Watchdog:
     def look(self) -> None:
         """Warns of workers that stay in one call, and of stages without progress."""
         now = self._clock.now()
-        for worker in self._workers:
+        workers = list(self._workers)  # a copy, because `reconfigure` may remove workers
+        for worker in workers:
             since = worker.busy_since
             if since is not None and now - since >= self._interval:
                 self._name_call(worker, since, now)
         for stage in self._stages:
-            self._look_at(stage)
+            self._look_at(stage, workers)
 
     def _name_call(self, worker: Worker, since: float, now: float) -> None:
         if self._named.get(worker) == since:
@@ -104,7 +105,7 @@ class Watchdog:
             worker.position(),
         )
 
-    def _look_at(self, stage: Stage) -> None:
+    def _look_at(self, stage: Stage, workers: Sequence[Worker]) -> None:
         """Warns once of a stage that has rows, but has made no call since the last check."""
         done = stage.figures.count_calls()
         is_standing = stage.inbox.ready > 0 and self._done.get(stage) == done
@@ -113,7 +114,7 @@ class Watchdog:
             self._standing.discard(stage)
             return
         if stage in self._standing or any(
-            worker.busy_since is not None for worker in self._workers if worker.stage is stage
+            worker.busy_since is not None for worker in workers if worker.stage is stage
         ):
             return
         self._standing.add(stage)

@@ -263,14 +263,14 @@ class Worker(WorkerReport):
                 results = process_by_stream(self._batch_call, batch, has_errors)
             else:
                 results = self._batch_call.process(batch.columns, has_errors, batch.stream_of)
-            stats.busy_since = None
-            self.phase = "idle"
             has_errors = has_errors or self.call.has_errors
             end = self._clock.now()
             arrived = batch.arrived
             waited = start - arrived if arrived else -1.0
             batch.arrived = end  # the results arrive at the next stage almost at this time
-            stats.count(size, self.call.failed, end - start, waited)
+            stats.count(size, self.call.failed, end - start, waited, start)
+            stats.busy_since = None
+            self.phase = "idle"
             if has_errors:
                 self._note_errors(results)
             ring = self.ring

@@ -148,17 +148,29 @@ class WorkerReport:
         spans: Sequence[Span],
         size: int,
         start: float,
-        results: Sequence[Sequence[Any]],
+        results: Sequence[Sequence[Any]] | None,
         waited: float = -1.0,
     ) -> float:
-        """Counts a call for ``size`` rows that began at ``start``, and returns the end time."""
-        now = self._clock.now()
-        self._stats.count(size, self.call.failed, now - start, waited)
-        self._note_errors(results)
-        if self.ring is not None:
+        """Counts a call for ``size`` rows that began at ``start``, and returns the end time.
+
+        Args:
+            spans: The streams of the rows.
+            size: The number of rows.
+            start: The time of the call, by the clock.
+            results: The results, or None for a call of another thread that has no failure.
+            waited: The seconds that the oldest row had waited. Negative if not known.
+        """
+        now, errors, begun = self._clock.now(), 0, -1.0
+        if results is not None:
+            errors, begun = self.call.failed, start
+        self._stats.count(size, errors, now - start, waited, begun)
+        if results is not None:
+            self._note_errors(results)
+        ring = self.ring  # read once, because a recording may end meanwhile
+        if ring is not None:
             arrived = start - waited if waited >= 0.0 else 0.0
-            node, errors = self.stage.plan.name, self.call.failed
-            self.ring.note(slice_of(node, start, now, size, arrived, spans, errors))
+            node = self.stage.plan.name
+            ring.note(slice_of(node, start, now, size, arrived, spans, errors))
         return now
 
     def _report(self, error: BaseException, phase: str) -> None:

@@ -1,10 +1,13 @@
 """Tests of a queue that is held, changed and released."""
 
+import queue
 import threading
 from dataclasses import replace
 
 from modelflow.runtime.clock import SYSTEM_CLOCK
+from modelflow.runtime.session.segment import Batch
 from modelflow.runtime.worker_slot import Handoff
+from tests.runtime.fake_clock import FakeClock
 from tests.runtime.queues.test_inbox import data, inbox, segment, stream
 
 
@@ -112,3 +115,21 @@ def test_batches_that_are_to_wait_are_noted_from_now_on():
     assert dict(box.stats.closed) == {"full": 1}
     box.set_bounds(replace(box.policy, batch_timeout=0.0))
     assert box.is_noting  # the notes are kept
+
+
+def test_a_batch_on_its_way_wakes_a_worker_that_has_begun_to_collect_meanwhile():
+    clock, s = FakeClock(), stream()
+    box = inbox(clock=clock, batch_size=2)
+    append_whole = box.append_whole  # as a producer reads it
+    box.set_bounds(replace(box.policy, batch_timeout=1.0))
+    box.append(0, [segment(s, 0, 1)])
+    taken = queue.SimpleQueue()
+    thread = threading.Thread(target=lambda: taken.put(box.take()))
+    thread.start()
+    clock.until_sleeping()
+    append_whole(Batch.of([segment(s, 1, 1)], 1), None)
+    try:
+        assert data(taken.get(timeout=60)) == [0, 1]
+    finally:
+        box.close()
+        thread.join()

@@ -80,7 +80,7 @@ def test_the_end_is_noted_once_when_it_has_passed_every_terminal():
     progress = Session().progress
     assert [progress.end_passed(), progress.end_passed()] == [False, True]
     assert progress.is_finished
-    assert not progress.end()
+    assert not progress.end(lambda: None)
     assert progress.enter("in", 1) is None
 
 
@@ -89,12 +89,12 @@ def test_a_cancelled_session_takes_all_its_rows_out_at_once_and_none_twice():
     session.progress.enter("in", 5)
     for place in (0, 1):
         session.progress.leave(place, 2)
-    assert session.progress.end()
+    assert session.progress.end(lambda: None)
     assert session.in_flight.rows == 0
     for place in (0, 1):
         session.progress.leave(place, 3)  # a worker in a call
     assert session.in_flight.rows == 0
-    assert not session.progress.end()
+    assert not session.progress.end(lambda: None)
     assert not session.progress.end_passed()
 
 
@@ -126,7 +126,7 @@ def test_who_waits_for_the_reader_goes_on_when_it_has_read_or_the_session_is_ove
     clock.until_waiting()
     assert calls == []
     if is_over:
-        session.progress.end()
+        session.progress.end(lambda: None)
         session.progress.wake()
     else:
         session.read("a", 1)
@@ -172,7 +172,7 @@ def test_rows_leave_one_after_the_other():
     for left in (3, 2, 1):
         session.progress.leave(0, 1)
         assert session.in_flight.rows == left
-    session.progress.end()
+    session.progress.end(lambda: None)
     assert session.in_flight.rows == 0
 
 
@@ -211,6 +211,6 @@ def test_a_whole_session_enters_with_its_ends_and_counts_as_its_longest_input():
         assert session.progress.ended == set(counts)
         assert session.progress.is_closed is True
     session = Session()
-    session.progress.end()
+    session.progress.end(lambda: None)
     assert not session.progress.enter_whole({"x": 1})
     assert session.in_flight.rows == 0

@@ -68,7 +68,7 @@ def test_a_session_that_a_source_opens_gives_its_results_to_the_source_s():
 
 def test_of_two_who_end_it_one_does(monkeypatch):
     s, finished = session()
-    monkeypatch.setattr(s.progress, "end", lambda: False)  # another thread was first
+    monkeypatch.setattr(s.progress, "end", lambda _: False)  # another thread was first
     assert not s.cancel()
     assert finished == []
 

@@ -116,10 +116,12 @@ class BySession:
         return self._policy.bounds[port] - self.ready + first
 
     def _count_first_rows(self) -> int:
-        """Returns the number of ready rows of the first class."""
-        queues = [one for one in self._session_queues.values() if one.session.is_first]
-        self._has_first = bool(queues)
-        return sum(one.rows for one in queues if not one.is_stalled)
+        """Returns the number of ready rows of the first class.
+
+        The copy is one step, because `has_room` and `room` are called without the inbox's lock.
+        """
+        queues = list(self._session_queues.values())
+        return sum(one.rows for one in queues if one.session.is_first and not one.is_stalled)
 
     def is_roomy(self) -> bool:
         """See `Order.is_roomy`."""
@@ -278,6 +280,7 @@ class BySession:
             (session_queue.is_dropped or self._is_closed) and session_queue.open is None
         ):
             self._session_queues.pop(session, None)
+            self._has_first = self._has_first and any(one.is_first for one in self._session_queues)
         session_queue.is_busy = False
         session_queue.is_parked = (
             is_parked and session_queue.open is not None and bool(session_queue.open.events)

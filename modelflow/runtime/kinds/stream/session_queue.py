@@ -111,7 +111,8 @@ class SessionQueue:
     @property
     def is_stalled(self) -> bool:
         """Returns whether waiting rows must wait for the events of the open stream."""
-        return self.open is not None and self.open.is_ended
+        stream = self.open  # read once, because producers call this without the inbox's lock
+        return stream is not None and stream.is_ended
 
     @property
     def has_event(self) -> bool:

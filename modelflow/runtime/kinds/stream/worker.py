@@ -12,7 +12,7 @@ from modelflow.runtime.kinds.stream.call import StreamCall
 from modelflow.runtime.kinds.stream.numbering import Numbering
 from modelflow.runtime.kinds.stream.session_queue import OpenStream, SessionQueue, StreamBatch
 from modelflow.runtime.session.segment import Batch, Segment, Span, Stream
-from modelflow.runtime.session.watcher import Part
+from modelflow.runtime.session.watcher import Part, Watcher
 from modelflow.runtime.stages.stage import Stage
 from modelflow.runtime.worker_slot import Handoff
 from modelflow.runtime.workers.deadlines import deadlines_of
@@ -66,26 +66,26 @@ class StreamWorker(Worker):
             self._on_device.arrive(batch)
         start = self._enter("process")
         is_over = self._call(stream, batch)
-        self._leave()
         waited = start - batch.arrived if batch.arrived else -1.0
         end = self._note(batch.spans, len(span.positions), start, self.call.given, waited)
-        if span.stream.session.watcher is not None:
-            self._tell(span, start, end)
+        self._leave()
+        watcher = span.stream.session.watcher  # read once, because it may leave meanwhile
+        if watcher is not None:
+            self._tell(watcher, span, start, end)
         if not session_queue.is_dropped:
             self._emit(stream, is_over)
             self._count_out(batch)
         self._on_done(session_queue, is_session_end=is_over and stream.stream.depth == 0)
 
-    def _tell(self, span: Span, start: float, end: float) -> None:
-        """Reports a call to the session's watcher, even a call for an event, without rows."""
+    def _tell(self, watcher: Watcher, span: Span, start: float, end: float) -> None:
+        """Reports a call to a watcher of the session, even a call for an event, without rows."""
         plan, size = self.stage.plan.unit, len(span.positions)
         found = (buffer.error for column in self.call.given for buffer in column)
         error = next((one for one in found if one is not None and one.node == plan.node), None)
-        assert span.stream.session.watcher is not None  # the caller has checked
         part = Part(
             plan.node, plan.spec.name, self._device, start, end, size, size, error, self.track
         )
-        span.stream.session.watcher.on_call(part)
+        watcher.on_call(part)
 
     def _call(self, stream: OpenStream, batch: StreamBatch) -> bool:
         """Makes the calls for a batch; returns True if the stream ends with the batch."""
