@@ -257,7 +257,7 @@ class StreamIO:
         self._reader.took()
         if buffer.error is not None and errors == "raise":
             raise_error(buffer)
-        return unwrap_output(buffer)
+        return buffer if buffer._own is None else unwrap_output(buffer)
 
     def _warn(self, port: str | None) -> None:
         """Warns that a `recv` waits only for the end of the input."""

@@ -7,7 +7,6 @@ import numpy as np
 
 from modelflow.buffer import Buffer
 from modelflow.errors import DeadlineExceeded
-from modelflow.runtime.stages.sharing import is_own
 
 
 def wrap_input(data: Any, copy: bool = False) -> Buffer:
@@ -26,8 +25,9 @@ def wrap_input(data: Any, copy: bool = False) -> Buffer:
 
 def unwrap_output(buffer: Buffer) -> Buffer:
     """Makes the array of a result writable again if no other code uses the memory."""
-    if is_own(buffer):
-        buffer.data.flags.writeable = True
+    own = buffer._own  # `is_own` is inlined here, because every result takes this path
+    if own is not None and own is buffer.data:
+        own.flags.writeable = True
     return buffer
 
 

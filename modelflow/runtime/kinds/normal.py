@@ -166,8 +166,9 @@ class NormalCall(UnitCall, BatchCall):
             raise self._miscount(len(values), len(sources), place)
         hands_over = self._hands_over
         if values is sources and self._is_single:
-            for buffer in values:
-                freeze(buffer, hands_over)  # the unit may have replaced the data
+            for buffer in values:  # the unit may have replaced the data, or keep the array
+                if type(buffer.data) is np.ndarray:
+                    freeze(buffer, hands_over)
             return values
         # The fast path takes only a list, and only if no meta is inherited. Iterating over another
         # type may give other values than indexing it: a dict gives its keys.
