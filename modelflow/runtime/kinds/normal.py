@@ -181,6 +181,11 @@ class NormalCall(UnitCall, BatchCall):
             for buffer in settled if np.ndarray in types else ():
                 freeze(buffer, hands_over)
             return settled
+        return self._settle_each(values, place, columns)
+
+    def _settle_each(self, values: list[Any], place: int, columns: Columns) -> list[Buffer]:
+        """Wraps results of different types, or with inherited meta."""
+        sources = columns[0]
         settled = []
         for row in range(len(values)):
             value = values[row]
@@ -191,7 +196,7 @@ class NormalCall(UnitCall, BatchCall):
             if self._inherits_meta and buffer is not sources[row]:
                 inherit(buffer, [column[row] for column in columns])
             if type(buffer.data) is np.ndarray:
-                freeze(buffer, hands_over)
+                freeze(buffer, self._hands_over)
             settled.append(buffer)
         return settled
 
