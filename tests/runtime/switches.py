@@ -35,7 +35,7 @@ class _Steps:
     def __init__(self, file, is_locked):
         self._file, self._is_locked = file, is_locked
         self._left = 0
-        self._other = None
+        self._other = lambda: None
 
     def run(self, own, other, number):
         """Calls ``own``, and ``other`` before the ``number``-th step, or after all for 0.
