@@ -30,7 +30,7 @@ def switch_everywhere(module, make, *, is_locked=False):
 
 
 class _Steps:
-    """The steps of a thread in one file, before one of which the other thread runs."""
+    """The steps of a thread in a file; the other thread runs before a given step."""
 
     def __init__(self, file, is_locked):
         self._file, self._is_locked = file, is_locked

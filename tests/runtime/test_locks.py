@@ -1,12 +1,15 @@
 """Tests that locks are taken in one order, and that callbacks run without a lock."""
 
+import contextlib
 import itertools
+import sys
 
 import pytest
 
 from modelflow.runtime.locks import ORDER, make_lock
 from modelflow.runtime.queues import bounded
 from modelflow.runtime.stages import outbox
+from tests.alarms import repeat_until_alarm, untraced
 from tests.runtime.graphs import Running, chain, per_item
 from tests.runtime.ordered_locks import held
 
@@ -16,6 +19,21 @@ def test_a_lock_is_free_until_it_is_taken():
     assert not lock._is_owned()
     with lock:
         assert lock._is_owned()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="sends alarms")
+def test_a_ctrl_c_at_a_with_block_leaves_the_lock_free():
+    lock = make_lock("inbox")
+
+    def use():
+        with lock:
+            pass
+
+    with untraced():
+        for number in range(50):
+            with contextlib.suppress(KeyboardInterrupt):
+                repeat_until_alarm(use, 1e-3 + number * 1e-6)
+            assert not lock._is_owned()
 
 
 @pytest.mark.parametrize(("first", "second"), list(itertools.product(ORDER, ORDER)))
