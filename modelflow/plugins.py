@@ -9,11 +9,11 @@ import functools
 import importlib
 import os
 import sys
-import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from modelflow.errors import did_you_mean
+from modelflow.signals import new_lock
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -78,7 +78,7 @@ class Plugins(Generic[Base]):
         self._names: tuple[str, ...] | None = None
         self._classes: dict[str, type[Base]] = {}
         self.instances = {}
-        self._lock = threading.RLock()
+        self._lock = new_lock()
 
     def refresh(self) -> None:
         """Clears the cached names and classes, because packages may have been installed since."""

@@ -20,6 +20,37 @@ from functools import partial
 from types import FrameType, TracebackType
 from typing import Generic, Self, TypeVar
 
+# the class itself, because `threading.RLock` is a slower function around it
+_RLock = type(threading.RLock())
+
+
+class _LockOf314(_RLock):  # type: ignore[misc, valid-type]
+    """A lock for Python 3.14, where ``with`` may lose a lock.
+
+    There, a Ctrl-C may come after the lock is taken and before the block begins. The lock would
+    then be held for ever (https://github.com/python/cpython/issues/148874).
+    """
+
+    __slots__ = ()
+
+    def __enter__(self) -> bool:
+        # `with` looks for no signal after a method in Python.
+        try:
+            return bool(self.acquire())
+        except BaseException:
+            if self._is_owned():
+                self.release()
+            raise
+
+
+def new_lock() -> threading.RLock:
+    """Returns a new lock for code that a Ctrl-C may interrupt."""
+    lock: threading.RLock = _new()
+    return lock
+
+
+_new = _LockOf314 if sys.version_info[:2] == (3, 14) else _RLock
+
 
 class ExitCode(IntEnum):
     """The exit code of a command; for a signal 128 plus its number, as in shells.

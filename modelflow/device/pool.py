@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from modelflow.signals import new_lock
+
 _SMALLEST = 1 << 15
 _MAX_IDLE = 1 << 28
 _ALIGNMENT = 64
@@ -84,7 +86,7 @@ class ArrayPool:
         self._idle: OrderedDict[int, dict[int, list[_Block]]] = OrderedDict()
         # Re-entrant: the garbage collector may run a lease's __del__ while this thread holds the
         # lock.
-        self._lock = threading.RLock()
+        self._lock = new_lock()
 
     @property
     def idle_bytes(self) -> int:

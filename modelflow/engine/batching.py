@@ -1,11 +1,12 @@
 """Cuts the input of an inference unit into engine calls, and the outputs into items."""
 
-import threading
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+
+from modelflow.signals import new_lock
 
 
 def copy_shared(output: Any, others: list[Any], is_handed_over: bool) -> Any:
@@ -103,7 +104,7 @@ class BatchFigures:
     """Counters of an inference unit: call sizes, padding, cuts by shape. Safe from any thread."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._sizes: Counter[int] = Counter()
         self._padding = 0
         self._shapes = 0

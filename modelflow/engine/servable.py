@@ -23,6 +23,7 @@ from modelflow.engine.engine import LoadedModel, unit_error
 from modelflow.engine.staging import InputPort
 from modelflow.errors import EngineError
 from modelflow.log import LEVELS
+from modelflow.signals import new_lock
 from modelflow.wire.tensor import TensorSpec
 
 Items = Mapping[str, Any]
@@ -347,7 +348,7 @@ class Serving:
 
     def __init__(self, servables: Sequence[Servable]) -> None:
         """Takes the initial versions, the newest last."""
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._is_unused = threading.Condition(self._lock)
         self._by_version = {servable.version: servable for servable in servables}
         self._is_retiring = False

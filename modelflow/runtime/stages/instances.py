@@ -5,7 +5,6 @@ instances. The first worker of a device opens the instance, and the last worker 
 """
 
 import logging
-import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -14,6 +13,7 @@ from modelflow.device import Device
 from modelflow.plan import UnitPlan
 from modelflow.runtime.stages.executors import executor_of
 from modelflow.runtime.stats import NodeStats
+from modelflow.signals import new_lock
 from modelflow.unit.unit import FlowUnit
 from modelflow.wire.tensor import TensorSpec
 
@@ -50,7 +50,7 @@ class UnitInstances:
         self._past: Figures = {}  # the counters of closed instances
         self._opened: dict[int, FlowUnit] = {}  # by ``id()``
         self._replicas: dict[Device, Replicas] = {}
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._made: dict[int, FlowUnit] = {}  # open instances by ``id()``
         self._is_interrupted = False
 

@@ -4,7 +4,6 @@ A stage of "decode" and "resize" with two workers has two counters for each unit
 whole stage. If a worker ends, its counts are added to a sum, which remains.
 """
 
-import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,6 +14,7 @@ from modelflow.runtime.clock import Clock
 from modelflow.runtime.queues.inbox import Inbox
 from modelflow.runtime.stages.instances import UnitInstances
 from modelflow.runtime.stats import NodeStats, WorkerStats
+from modelflow.signals import new_lock
 
 
 class StageStats:
@@ -46,7 +46,7 @@ class StageStats:
             self.units = tuple([] for _ in plan.units)
         # Held while workers end or the plan changes. Otherwise a reader could count a call twice,
         # or miss it.
-        self.lock = threading.RLock()
+        self.lock = new_lock()
         # The counts of workers that have ended: of the stage, then of each unit.
         self._left: list[NodeStats | None] = [None] * (1 + len(plan.units))
         # Why batches closed, as counted under earlier plans; see `go_by`.
