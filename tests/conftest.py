@@ -14,6 +14,9 @@ from modelflow.unit import function
 from tests import example_counts
 
 example_counts.register_profiles()
+# With delays (see tests/runtime/ordered_locks.py), threads of Python also switch as often as can be.
+if "MODELFLOW_DELAYS" in os.environ:
+    sys.setswitchinterval(1e-6)
 
 # Tests start a thousand processes, and OpenBLAS's threads are half of the cost of NumPy's import.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

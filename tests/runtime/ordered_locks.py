@@ -1,13 +1,42 @@
-"""Locks that check the order in which a thread takes them, and record violations."""
+"""Locks that check the order in which a thread takes them, and record violations.
 
+With ``MODELFLOW_DELAYS=SEED`` in the environment, threads also sleep around some locks. Then they
+meet in orders that are rare otherwise.
+"""
+
+import itertools
+import os
+import random
 import sys
 import threading
+import time
 
 from modelflow.runtime import scheduler  # noqa: F401 - whatever makes locks is imported by it
 from modelflow.runtime.locks import ORDER
 from modelflow.runtime.waiting import Waiting
 
 _here = threading.local()
+
+# The number that makes the delays random, or None for no delays.
+DELAYS = os.environ.get("MODELFLOW_DELAYS")
+_threads = itertools.count()
+# The longest delay in seconds, and the share of the places with a delay.
+_LONGEST, _SHARE = 200e-6, 0.1
+
+
+def _chance():
+    """Returns the random numbers of the calling thread."""
+    try:
+        return _here.chance
+    except AttributeError:
+        _here.chance = random.Random(f"{DELAYS} {next(_threads)}")
+        return _here.chance
+
+
+def _delay():
+    """Lets the calling thread sleep sometimes, if delays are wanted."""
+    if DELAYS is not None and _chance().random() < _SHARE:
+        time.sleep(_chance().random() * _LONGEST)
 
 
 def _locks():
@@ -39,6 +68,7 @@ class OrderedLock:
             message = f"{self.name!r} is taken by a thread that holds {held()}"
             self._violations.append(message)
             raise AssertionError(message)
+        _delay()
         is_taken = self._lock.acquire(blocking, timeout)
         if is_taken:
             locks.append(self)
@@ -47,6 +77,11 @@ class OrderedLock:
     def release(self):
         _locks().remove(self)
         self._lock.release()
+        _delay()
+
+    def locked(self):
+        """Returns whether a thread holds the lock; `threading.Condition` calls this."""
+        return self._lock.locked()
 
     def _is_owned(self):
         """Returns whether this thread holds the lock; `threading.Condition` calls this."""
