@@ -17,7 +17,7 @@ from modelflow.unit import function
 from tests import example_counts
 
 example_counts.register_profiles()
-# With delays (see tests/runtime/ordered_locks.py), threads of Python also switch as often as can be.
+# With the delays of tests/runtime/ordered_locks.py, threads also switch as often as possible.
 if "MODELFLOW_DELAYS" in os.environ:
     sys.setswitchinterval(1e-6)
 
