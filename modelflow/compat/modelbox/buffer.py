@@ -150,7 +150,7 @@ class Buffer:
         # NumPy prefers it to `__array__`, so it has the type and the shape as well.
         if self.native.data is None:
             return memoryview(b"")
-        return memoryview(np.ascontiguousarray(self.__array__()))
+        return np.ascontiguousarray(self.__array__()).data
 
     def __str__(self) -> str:
         return self.as_bytes().decode()
