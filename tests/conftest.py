@@ -52,13 +52,30 @@ def pytest_report_header():
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport():
+def pytest_runtest_makereport(item):
     report = yield
     reason = str(report.longrepr)
-    may_lack = any(f"{name} is not installed" in reason for name in _LEFT_OUT)
-    if _ALL_INSTALLED and report.skipped and "not installed" in reason and not may_lack:
+    if report.failed and (name := _lacking(reason)):
+        report.outcome = "skipped"
+        report.longrepr = (
+            str(item.path),
+            item.location[1],
+            f"Skipped: {name} is not for this Python",
+        )
+    elif report.skipped and _ALL_INSTALLED and "not installed" in reason and not _lacking(reason):
         report.outcome = "failed"
     return report
+
+
+def _lacking(reason):
+    """Returns the package of `_LEFT_OUT` whose absence is the reason, or None."""
+    forms = (
+        "{} is not installed",
+        "No module named '{}'",
+        "the package '{}', which is not installed",
+    )
+    texts = {form.format(name): name for form in forms for name in _LEFT_OUT}
+    return next((name for text, name in texts.items() if text in reason), None)
 
 
 @pytest.fixture(autouse=True, scope="session")

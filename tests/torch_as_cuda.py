@@ -3,10 +3,8 @@
 import os
 from functools import cache
 
-import pytest
-
 from modelflow.device import lookup
-from modelflow.device.torch_memory import TorchMemory
+from modelflow.device.torch_memory import TorchMemory, load_torch
 
 __all__ = ["OnCpu", "has_gpu", "install"]
 
@@ -18,7 +16,7 @@ class OnCpu(TorchMemory):
 @cache
 def has_gpu():
     """Returns whether PyTorch sees a GPU; with ``MODELFLOW_GPU=1``, a missing GPU is an error."""
-    found = pytest.importorskip("torch").cuda.is_available()
+    found = load_torch().cuda.is_available()
     assert found or not os.environ.get("MODELFLOW_GPU"), "PyTorch sees no GPU"
     return found
 

@@ -19,8 +19,6 @@ READY = ready_graphs() / "detect_classify.toml"
 PYTHON_KINDS = [kind for kind in TEMPLATES["unit"] if kind not in ("inference", "c++")]
 # The rules that the settings leave out for templates.
 LEFT = "INP001,ANN,D103,ARG,PT,I001,TC"
-# The models that PyTorch makes.
-OF_TORCH = ("safetensors", "transformers-image", "transformers-embedding")
 HAS_RUFF = importlib.util.find_spec("ruff") is not None
 
 
@@ -54,8 +52,6 @@ def test_a_new_native_unit_builds_by_one_command_and_passes_its_own_test(tmp_pat
 @pytest.mark.slow
 @pytest.mark.parametrize("template", TEMPLATES["model"])
 def test_a_new_model_runs_with_the_tiny_model_that_it_makes(template, tmp_path):
-    if template in OF_TORCH:
-        pytest.importorskip("torch")
     written = write_template("model", template, "my_model", tmp_path)
     names = ["graph.toml", "make_model.py", "my_model.py", "my_model.toml", "test_my_model.py"]
     assert [path.name for path in written] == names
