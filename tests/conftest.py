@@ -6,8 +6,11 @@ import os
 import sys
 import threading
 import time
+import tomllib
+from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from modelflow.registry.forget import forget_named
 from modelflow.unit import function
@@ -23,16 +26,56 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 # If this variable is set (.ci/run sets it), a test that is skipped because a package "is not
-# installed" fails.
+# installed" fails. Packages that pyproject.toml leaves out for this Python may be missing.
 _ALL_INSTALLED = os.environ.get("MODELFLOW_ALL_INSTALLED")
 
 
+def _left_out():
+    """Returns the names of the packages of the group ``test`` that are not for this Python."""
+    file = Path(__file__).parents[1] / "pyproject.toml"
+    group = tomllib.loads(file.read_text())["dependency-groups"]["test"]
+    requirements = [Requirement(line) for line in group]
+    return {each.name for each in requirements if each.marker and not each.marker.evaluate()}
+
+
+_LEFT_OUT = _left_out()
+# Every test of these folders needs PyTorch.
+collect_ignore = ["gpu", "models"] if "torch" in _LEFT_OUT else []
+
+
+def pytest_report_header():
+    return [
+        f"not for this Python: {', '.join(sorted(names))}"
+        for names in (_LEFT_OUT, [f"tests/{folder}" for folder in collect_ignore])
+        if names
+    ]
+
+
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport():
+def pytest_runtest_makereport(item):
     report = yield
-    if _ALL_INSTALLED and report.skipped and "not installed" in str(report.longrepr):
+    reason = str(report.longrepr)
+    if report.failed and (name := _lacking(reason)):
+        report.outcome = "skipped"
+        report.longrepr = (
+            str(item.path),
+            item.location[1],
+            f"Skipped: {name} is not for this Python",
+        )
+    elif report.skipped and _ALL_INSTALLED and "not installed" in reason and not _lacking(reason):
         report.outcome = "failed"
     return report
+
+
+def _lacking(reason):
+    """Returns the package of `_LEFT_OUT` whose absence is the reason, or None."""
+    forms = (
+        "{} is not installed",
+        "No module named '{}'",
+        "the package '{}', which is not installed",
+    )
+    texts = {form.format(name): name for form in forms for name in _LEFT_OUT}
+    return next((name for text, name in texts.items() if text in reason), None)
 
 
 @pytest.fixture(autouse=True, scope="session")

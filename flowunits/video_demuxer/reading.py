@@ -155,7 +155,7 @@ class Reading:
     def _is_complete(self, error: Exception) -> bool:
         """Tells whether an error is the end of a file whose server does not send its length."""
         is_end = isinstance(error, OSError) and error.errno == errno.EIO and not self._is_live
-        is_promised = self._container is None or self._container.size > 0
+        is_promised = self._container is None or (self._container.size or 0) > 0
         return is_end and self._read > 0 and not is_promised and self._cut_off() is None
 
     def _again(self, values: list[Buffer | Exception], error: Exception | None) -> float:

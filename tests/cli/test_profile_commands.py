@@ -121,8 +121,9 @@ def test_a_run_answers_with_metrics_and_figures(watched):
 
     assert 'modelflow_node_workers{flow="slow",node="sleep",unit="sleep"}' in ask("/metrics")
     assert json.loads(ask("/stats"))["flow"]["name"] == "slow"
-    with pytest.raises(urllib.error.HTTPError, match="404"):
+    with pytest.raises(urllib.error.HTTPError, match="404") as refused:
         ask("/elsewhere")
+    refused.value.close()
 
 
 def test_top_shows_a_run(modelflow_here, watched):

@@ -156,8 +156,9 @@ def test_a_signal_while_a_model_is_loaded_ends_it_without_an_answer(graph):
     graph.write_text(GRAPH.replace('"units:upper"', '"units:Waits", threads=1'))
     os.mkfifo(graph.parent / "pipe")
     with serving(graph, "upper.dot", said="listens at") as (process, address):
-        with pytest.raises(urllib.error.HTTPError, match="503"):
+        with pytest.raises(urllib.error.HTTPError, match="503") as refused:
             ask(address)
+        refused.value.close()
         with (graph.parent / "pipe").open("w"):  # the unit has reached the pipe
             process.send_signal(signal.SIGTERM)
             with contextlib.suppress(OSError):  # until the server no longer listens

@@ -198,8 +198,9 @@ def test_where_no_replica_is_left_clients_are_told_to_come_again(folder):
         os.kill(process_there, signal.SIGKILL)
         with pytest.raises(urllib.error.HTTPError) as caught:
             ask(address, "far")
-        assert (caught.value.code, caught.value.headers["retry-after"]) == (503, "1")
-        assert b"node 'work': no replica is available; try again" in caught.value.read()
+        with caught.value as answer:
+            assert (answer.code, answer.headers["retry-after"]) == (503, "1")
+            assert b"node 'work': no replica is available; try again" in answer.read()
         figures = urllib.request.urlopen(f"{address}/metrics").read().decode()
         assert 'node="work",replica="",unit="remote",version="1"} 1.0' in next(
             line for line in figures.splitlines() if "lost_replicas_total{" in line

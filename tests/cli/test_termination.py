@@ -30,8 +30,10 @@ with termination(asked, {finish}, hung_up.set):
 
 def told(text, *numbers):
     """Sends signals to a program after its first line; returns its further output and exit code."""
+    # From Python 3.12, a fork beside another thread warns: the units that fork here know it.
+    command = [sys.executable, "-W", "ignore:This process:DeprecationWarning", "-c", text]
     with programs.started(
-        [sys.executable, "-c", text], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout.readline() == "ready\n"
         for number in numbers:

@@ -86,7 +86,9 @@ def ask(address: str, patience: float = _PATIENCE) -> "Snapshot":
                 if time.monotonic() > end:
                     raise ConfigError(f"{address}: no whole answer within {patience:g} s")
     except urllib.error.HTTPError as error:
-        raise ConfigError(f"{address}: {error.code} {error.reason}{_read_error(error)}") from error
+        with error:  # closes the connection that the error holds
+            said = _read_error(error)
+        raise ConfigError(f"{address}: {error.code} {error.reason}{said}") from error
     except http.client.RemoteDisconnected as error:  # a BadStatusLine, and an OSError
         raise ConfigError(
             f"{address}: the server closed the connection without an answer; it may have too many "

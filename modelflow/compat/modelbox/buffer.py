@@ -147,7 +147,10 @@ class Buffer:
         return self.as_bytes()
 
     def __buffer__(self, flags: int) -> memoryview:
-        return memoryview(self.as_bytes())
+        # NumPy prefers it to `__array__`, so it has the type and the shape as well.
+        if self.native.data is None:
+            return memoryview(b"")
+        return np.ascontiguousarray(self.__array__()).data
 
     def __str__(self) -> str:
         return self.as_bytes().decode()

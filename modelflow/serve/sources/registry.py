@@ -95,6 +95,7 @@ class RegistryArtifact:
             except urllib.error.HTTPError as error:
                 if error.code != 401:
                     raise
+                error.close()  # it holds the connection
                 self._token = self._ask_token(error.headers.get("WWW-Authenticate", ""))
                 reply = open_url(url, self._with_token(headers))
                 answer = reply.__enter__()

@@ -54,6 +54,7 @@ class WebFile:
             except urllib.error.HTTPError as error:
                 if error.code not in _NO_HEAD:
                     raise
+                error.close()
                 found = self._ask("GET")
         identity = found.get("ETag") or found.get("Last-Modified")
         size = found.get("Content-Length", "")
@@ -152,6 +153,7 @@ def explain_web(shown: str) -> Iterator[None]:
     try:
         yield
     except urllib.error.HTTPError as error:
+        error.close()  # it holds the connection
         raise _explain_status(shown, error) from error
     except (urllib.error.URLError, http.client.HTTPException, TimeoutError) as error:
         reason = getattr(error, "reason", None) or error

@@ -263,3 +263,12 @@ def test_a_node_may_be_named_when_others_are_connected_already():
     second.set_node_name("my_mean")
     with pytest.raises(ConfigError, match="'my_mean': two nodes have this name"):
         desc.to_config()
+
+
+def test_the_buffer_protocol_gives_the_type_and_the_shape_of_an_array():
+    array = np.arange(6, dtype=np.int16).reshape(2, 3)
+    view = modelbox.Buffer(None, array).__buffer__(0)
+    assert view.format == "h"
+    assert np.asarray(view).tolist() == array.tolist()
+    assert bytes(modelbox.Buffer(None, "abc").__buffer__(0)) == b"abc"
+    assert bytes(modelbox.Buffer().__buffer__(0)) == b""

@@ -199,6 +199,7 @@ def test_the_files_that_options_name_hold_for_all_until_an_interrupt(tmp_path, o
             with urllib.request.urlopen(request, timeout=60, context=client) as answer:
                 return answer.status, json.load(answer)
         except urllib.error.HTTPError as error:
+            error.close()
             return error.code, None
 
     def predicted(name, item):
