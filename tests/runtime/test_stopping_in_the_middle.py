@@ -2,7 +2,6 @@
 
 import contextlib
 import signal
-import sys
 import threading
 
 import pytest
@@ -392,10 +391,6 @@ def interrupted_append(where, monkeypatch):
         yield
 
 
-@pytest.mark.skipif(
-    sys.version_info[:2] == (3, 14),
-    reason="in Python 3.14, a signal may leave the lock of a `with` statement held (gh-148874)",
-)
 def test_a_wait_that_ctrl_c_breaks_off_leaves_every_lock_to_its_holder():
     lock, errors, done = make_lock("scheduler"), [], threading.Event()
     condition, leisurely = threading.Condition(lock), threading.Event()
