@@ -36,6 +36,7 @@ LIGHT = {
     "bursts": ("one by one, 4 threads", "batched, 4 threads", "quick, 4 threads"),
     "kinds": ("condition, merged", "most buffers by which", "KiB an idle session"),
     "process_workers": ("pure Python, 4 KiB", "NumPy, 4 MiB"),
+    "interpreters": ("numbers a second, workers=thread", "us a hop, asked for alone"),
     "native_unit": ("1 ", "2 ", "C++: 2 threads"),
     "real_requests": ("one row", "two rows"),
     "image_server --model tiny": ("modelflow", "by hand", "FastAPI"),
