@@ -99,6 +99,16 @@ class KeepsTable(FlowUnit):
         ctx.emit_each(lambda buffer: self.table[_number(buffer.data)])
 
 
+class ReusesArray(FlowUnit):
+    def open(self, config):
+        self.array = np.zeros(3)
+
+    def process(self, ctx):
+        for buffer in ctx.input():
+            ctx.emit([self.array])
+            _number(buffer.data)
+
+
 THREADS: list[LeavesThread] = []
 
 
@@ -116,6 +126,7 @@ THREADS: list[LeavesThread] = []
         (ChangesInput, {}, ([1], [2]), "its input before and after"),
         (BreaksAtError, {}, (1, 2), "after an error and before differ"),
         (KeepsTable, {"hands_over_arrays": True}, (1, 2), "emits memory twice"),
+        (ReusesArray, {"hands_over_arrays": True}, (1, 2), "emits memory twice"),
     ],
 )
 def test_a_unit_that_breaks_the_contract_is_found(unit, changes, items, expected):

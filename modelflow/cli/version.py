@@ -47,7 +47,7 @@ def version(include: bool) -> int:
             click.echo(f"{package}: not installed")
     if is_free_threaded():
         locking = find_locking_packages("modelflow-graph")
-        click.echo(f"packages that switch the lock on without PYTHON_GIL=0: {_join(locking)}")
+        click.echo(f"modelflow's packages that switch the lock on: {_join(locking)}")
     click.echo(f"devices: {', '.join(map(str, modelflow.device.available_devices()))}")
     return ExitCode.OK
 

@@ -1,5 +1,6 @@
 """The Python that runs modelflow: whether its threads run Python code at the same time."""
 
+import os
 import sys
 import sysconfig
 
@@ -11,6 +12,11 @@ def has_lock() -> bool:
     extension module that does not declare to need none, unless ``PYTHON_GIL=0`` is set.
     """
     return bool(getattr(sys, "_is_gil_enabled", lambda: True)())
+
+
+def is_lock_given() -> bool:
+    """Returns whether ``PYTHON_GIL`` or ``-X gil`` decides for or against the lock."""
+    return "gil" in sys._xoptions or bool(os.environ.get("PYTHON_GIL"))
 
 
 def is_free_threaded() -> bool:

@@ -50,8 +50,8 @@ def _compare_workers(node: Node) -> str | None:
     if node.settings.workers != "process" or has_lock():
         return None
     return (
-        "this Python has no interpreter lock, so threads compute at the same time without copies; "
-        "leave workers out, unless the unit may crash"
+        "without the interpreter lock, threads compute at the same time without copies; leave "
+        "workers=process out, unless the unit may crash or a package needs the lock"
     )
 
 

@@ -55,7 +55,6 @@ def check_flow_unit(
     else:
         _check_batches(spec, inputs or {}, device, options)
         _check_goes_on(spec, inputs or {}, device, options)
-        _check_handed_over(spec, inputs or {}, device, options)
     left = [t.name for t in threading.enumerate() if t not in threads and t.is_alive()]
     _require(not left, spec, f"leaves threads: {left}")
 
@@ -110,6 +109,7 @@ def _check_batches(
     sizes = {len(values) for values in inputs.values()}
     _require(sizes not in (set(), {0}, {1}), spec, "needs two items at least to be checked")
     _require(len(sizes) == 1, spec, "needs as many items on every input to be checked")
+    _check_handed_over(spec, inputs, device, options)
     given = _copy_input(inputs)
     whole = run_unit(spec, given, device=device, **options)
     for port in (port.name for port in spec.inputs if not port.is_in_place and port.name in inputs):

@@ -4,7 +4,7 @@ import importlib
 import pkgutil
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType, ModuleType
@@ -190,6 +190,10 @@ class FlowUnitSpec:
             if value is not None and (not isinstance(value, int) or value < 1):
                 expected = "a whole number of at least 1, or None"
                 self._refuse(f"{name}: got {value!r}; expected {expected}")
+        for name in _FLAGS:
+            value = getattr(self, name)
+            if not isinstance(value, bool):
+                self._refuse(f"{name}: got {value!r}; expected True or False")
         if not self.is_type_checked:
             return
         for what, ports in (("input", self.inputs), ("output", self.outputs)):
@@ -344,6 +348,10 @@ class FlowUnitSpec:
         unit = factory_of(self.devices[device])()
         unit.spec = self
         return unit
+
+
+# "no" would count as true.
+_FLAGS = tuple(field.name for field in fields(FlowUnitSpec) if field.type is bool)
 
 
 def factory_of(target: "str | Callable[[], FlowUnit]") -> "Callable[[], FlowUnit]":

@@ -66,7 +66,7 @@ def check(graph: GraphChoice, is_opened: bool, as_json: bool, verbose: bool) -> 
     if as_json:
         _print_json([], flow, signature)
         return ExitCode.OK
-    _print(flow, signature, str(graph.path), verbose)
+    _print(flow, signature, str(graph.path), verbose, is_opened)
     return ExitCode.OK
 
 
@@ -133,7 +133,7 @@ def _print_json(
     click.echo(json.dumps(found, indent=2))
 
 
-def _print(flow: "Flow", signature: "Signature", path: str, verbose: bool) -> None:
+def _print(flow: "Flow", signature: "Signature", path: str, verbose: bool, is_opened: bool) -> None:
     from modelflow.graph.advice import advice
 
     rows = flow.scheduler.plan.rows()
@@ -145,7 +145,7 @@ def _print(flow: "Flow", signature: "Signature", path: str, verbose: bool) -> No
     if verbose:
         _print_table(rows)
         _print_burst(flow)
-        _print_lock()
+        _print_lock(is_opened)
         inputs = (f"input {port}" for port in signature.inputs)
         outputs = (f"output {port}" for port in signature.outputs)
         for line in (*inputs, *outputs, *_transfers(flow)):
@@ -181,17 +181,19 @@ def _print_burst(flow: "Flow") -> None:
         )
 
 
-def _print_lock() -> None:
+def _print_lock(is_opened: bool) -> None:
     """Explains the threads of the plan if this Python can run without the interpreter's lock."""
-    from modelflow.device.interpreter import has_lock, is_free_threaded
+    from modelflow.device.interpreter import has_lock, is_free_threaded, is_lock_given
 
-    if not has_lock():
-        say("interpreter lock: none, so the threads of all nodes run Python code at the same time")
-    elif is_free_threaded():
-        say(
-            "interpreter lock: on, so one thread at a time runs Python code. This Python can run "
-            "without the lock; `modelflow version` lists the packages that switch it on"
-        )
+    if not is_free_threaded():
+        return
+    if has_lock():
+        cause = "PYTHON_GIL or -X gil" if is_lock_given() else "a package that Python has warned of"
+        say(f"interpreter lock: on (by {cause}), so one thread at a time runs Python code")
+    else:
+        unless = "" if is_opened or is_lock_given() else ", unless a unit imports a package that "
+        unless += "switches it on (--open shows that)" if unless else ""
+        say(f"interpreter lock: off, so threads run Python code at the same time{unless}")
 
 
 def _transfers(flow: "Flow") -> list[str]:
