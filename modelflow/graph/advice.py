@@ -50,7 +50,7 @@ def _compare_workers(node: Node) -> str | None:
     if node.settings.workers != "process" or has_lock():
         return None
     return (
-        "without the interpreter lock, threads compute at the same time without copies; leave "
+        "without interpreter lock, threads compute at the same time without copies; leave "
         "workers=process out, unless the unit may crash or a package needs the lock"
     )
 

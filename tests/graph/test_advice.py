@@ -98,7 +98,7 @@ def test_processes_are_advised_against_where_threads_compute_at_the_same_time(
         []
         if has_lock
         else [
-            "<text>:2: node 'one': without the interpreter lock, threads compute at the same time "
+            "<text>:2: node 'one': without interpreter lock, threads compute at the same time "
             "without copies"
         ]
     )
