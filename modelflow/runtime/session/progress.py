@@ -8,6 +8,7 @@ passed every terminal, `end_passed` returns True once.
 from collections.abc import Callable, Mapping, Sequence
 
 from modelflow.buffer import Buffer
+from modelflow.errors import Cancelled
 from modelflow.plan import Origin
 from modelflow.runtime.clock import Clock
 from modelflow.runtime.locks import make_lock
@@ -163,13 +164,17 @@ class Progress:
             return True
 
     def record_errors(self, buffers: Sequence[Buffer]) -> None:
-        """Stores the errors that reach a node without outputs."""
+        """Stores the errors that reach a node without outputs.
+
+        A chain gives up the rows of a cancelled session. They have not failed, and are left out.
+        """
+        errors = [buffer.error for buffer in buffers if buffer.error is not None]
         with self._lock:
-            for buffer in buffers:
-                if buffer.error is not None:
+            for error in errors:
+                if not isinstance(error.__cause__, Cancelled):
                     self.error_count += 1
                     if len(self.errors) < self.MAX_KEPT_ERRORS:
-                        self.errors.append(buffer.error)
+                        self.errors.append(error)
 
     def adopt_errors(self, other: "Progress") -> None:
         """Adds the errors that another session has stored."""

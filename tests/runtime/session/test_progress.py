@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from modelflow.buffer import Buffer
-from modelflow.errors import FlowUnitError
+from modelflow.errors import Cancelled, FlowUnitError
 from modelflow.plan import Origin
 from modelflow.runtime.session.in_flight import InFlight
 from modelflow.runtime.session.progress import Progress
@@ -112,6 +112,13 @@ def test_the_first_errors_are_kept_and_all_are_counted():
     assert one.error_count == Progress.MAX_KEPT_ERRORS + 4
     assert len(one.errors) == Progress.MAX_KEPT_ERRORS
     assert "last" in str(one.errors[-1])
+
+
+def test_rows_that_were_given_up_with_their_session_are_no_errors():
+    progress = Session().progress
+    error = FlowUnitError.from_exception(Cancelled(), node="n", unit="u")
+    progress.record_errors([Buffer.from_error(error), bad("counts")])
+    assert (progress.error_count, len(progress.errors)) == (1, 1)
 
 
 @pytest.mark.parametrize("is_over", [False, True])
