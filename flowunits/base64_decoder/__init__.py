@@ -39,7 +39,6 @@ SPEC = FlowUnitSpec(
     description="Decodes base64 text, or a base64 field of a JSON object.",
     group="Generic",
     is_compute_bound=True,
-    hands_over_arrays=True,
     is_one_by_one=True,
     refuses_with=ValueError,
 )

@@ -22,7 +22,6 @@ SPEC = FlowUnitSpec(
     description="Maps boxes back to the image before letterbox.",
     group="Inference",
     is_compute_bound=True,
-    hands_over_arrays=True,
     is_one_by_one=True,
     refuses_with=ValueError,
 )

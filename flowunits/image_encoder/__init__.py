@@ -36,7 +36,6 @@ SPEC = FlowUnitSpec(
     description="Encodes images as JPEG, PNG, WebP, BMP or TIFF.",
     group="Image",
     is_compute_bound=True,
-    hands_over_arrays=True,
     is_one_by_one=True,
     refuses_with=ValueError,
 )

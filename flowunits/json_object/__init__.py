@@ -69,7 +69,6 @@ SPEC = FlowUnitSpec(
     description="Makes one JSON object of its inputs.",
     group="Generic",
     is_compute_bound=True,
-    hands_over_arrays=True,
     is_one_by_one=True,
     refuses_with=ValueError,
 )

@@ -42,7 +42,6 @@ SPEC = FlowUnitSpec(
     description="Looks up the names of classes in a file of labels.",
     group="Inference",
     is_compute_bound=True,
-    hands_over_arrays=True,
     is_one_by_one=True,
     refuses_with=ValueError,
 )

@@ -43,7 +43,6 @@ SPEC = FlowUnitSpec(
     description="Keeps the best of overlapping boxes, class by class.",
     group="Inference",
     is_compute_bound=True,
-    hands_over_arrays=True,
     is_one_by_one=True,
     refuses_with=ValueError,
 )

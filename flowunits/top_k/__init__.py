@@ -35,7 +35,6 @@ SPEC = FlowUnitSpec(
     description="Names the best classes of a classifier's scores.",
     group="Inference",
     is_compute_bound=True,
-    hands_over_arrays=True,
     is_one_by_one=True,
     refuses_with=ValueError,
 )

@@ -259,7 +259,6 @@ SPEC = FlowUnitSpec(
     description="Converts the tensors of YOLO v3 to v26, YOLOX, RT-DETR and SSD to boxes.",
     group="Inference",
     is_compute_bound=True,
-    hands_over_arrays=True,
     is_one_by_one=True,
     refuses_with=ValueError,
 )

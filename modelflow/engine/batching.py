@@ -9,7 +9,7 @@ import numpy as np
 from modelflow.signals import new_lock
 
 
-def copy_shared(output: Any, others: list[Any], is_handed_over: bool) -> Any:
+def copy_shared(output: Any, others: list[Any], is_kept: bool) -> Any:
     """Returns an output, copied if needed, that shares no memory with ``others`` or the model.
 
     The result is added to ``others``.
@@ -17,14 +17,13 @@ def copy_shared(output: Any, others: list[Any], is_handed_over: bool) -> Any:
     Args:
         output: An output of the model.
         others: The inputs, and the outputs that were handled before.
-        is_handed_over: Whether the model keeps no reference to its outputs; see
-            `LoadedModel.hands_over_arrays`.
+        is_kept: Whether the model may keep its outputs; see `LoadedModel.keeps_outputs`.
     """
     # A model may return an input unchanged, or return one result on two ports. A consumer of one
     # port would then see the writes of a consumer of the other. The next call may overwrite memory
     # that the model still refers to.
     if isinstance(output, np.ndarray):
-        if not is_handed_over or any(np.may_share_memory(output, other) for other in others):
+        if is_kept or any(np.may_share_memory(output, other) for other in others):
             output = output.copy()
     elif any(output is other for other in others):
         output = output.clone()

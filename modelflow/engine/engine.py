@@ -102,7 +102,7 @@ class LoadedModel(ABC):
         text_type: The type of the elements of text inputs: ``bytes`` (UTF-8), or ``str``.
         is_stateful: True if a call changes the results of later calls. Such a model gets no warm-up
             with made-up inputs.
-        hands_over_arrays: True if the model keeps no reference to the arrays that `run` returns, or
+        keeps_outputs: False if the model keeps no reference to the arrays that `run` returns, or
             to their memory. Otherwise they are copied.
     """
 
@@ -113,7 +113,7 @@ class LoadedModel(ABC):
     batch_range: tuple[int, int | None] = (1, None)
     text_type: type[bytes | str] = bytes
     is_stateful: bool = False
-    hands_over_arrays: bool = False
+    keeps_outputs: bool = True
 
     @property
     def fixed_batch(self) -> int | None:
@@ -133,8 +133,8 @@ class LoadedModel(ABC):
 
         Returns:
             Output port -> array. The caller copies an array that shares memory with an input. It
-            copies all arrays of a model that may still refer to them (`hands_over_arrays`), because
-            the next call may overwrite them.
+            copies all arrays of a model that may still refer to them (`keeps_outputs`), because the
+            next call may overwrite them.
 
         Raises:
             ItemRefusedError: The model does not take these inputs, because of their shape or

@@ -45,7 +45,6 @@ def remote_spec(partition: Partition, pool: Pool) -> FlowUnitSpec:
         outputs=outputs,
         description=f"{', '.join(partition.nodes)} on {partition.placement.name!r}",
         is_shared=True,
-        hands_over_arrays=True,
         is_exception_visible=True,  # if the settings of the node say so
         kind=Normal(is_batch_retried=False),
         is_type_checked=False,

@@ -7,13 +7,14 @@ import numpy as np
 
 from modelflow.buffer import Buffer
 from modelflow.errors import DeadlineExceeded
+from modelflow.runtime.stages.sharing import make_writable
 
 
 def wrap_input(data: Any, copy: bool = False) -> Buffer:
     """Returns a separate buffer for the data, so units never change the caller's buffer."""
     buffer = data.twin() if isinstance(data, Buffer) else Buffer(data)
     array = buffer.data
-    if type(array) is not np.ndarray:
+    if not isinstance(array, np.ndarray):
         return buffer
     if array.flags.writeable:
         # The caller's own array stays writable; units get a read-only view of the array.
@@ -25,9 +26,8 @@ def wrap_input(data: Any, copy: bool = False) -> Buffer:
 
 def unwrap_output(buffer: Buffer) -> Buffer:
     """Makes the array of a result writable again if no other code uses the memory."""
-    own = buffer._own  # `is_own` is inlined here, because every result takes this path
-    if own is not None and own is buffer.data:
-        own.flags.writeable = True
+    if buffer._own is not None:
+        make_writable(buffer)
     return buffer
 
 

@@ -95,19 +95,19 @@ def test_a_class_number_is_an_integer(tmp_path):
     assert answer.data == 2
 
 
-@pytest.mark.parametrize("is_handed_over", [True, False])
-def test_what_a_model_may_still_refer_to_is_copied(is_handed_over):
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_what_a_model_may_still_refer_to_is_copied(is_kept):
     given = np.ones(3)
-    result = copy_shared(given, [], is_handed_over)
-    assert np.shares_memory(result, given) == is_handed_over
+    result = copy_shared(given, [], is_kept)
+    assert np.shares_memory(result, given) != is_kept
 
 
 @pytest.mark.parametrize("make", [lambda given: given, lambda given: given[1:]])
 def test_what_shares_memory_with_an_input_or_another_result_is_copied(make):
     given = np.ones(3)
     seen = [given]
-    first = copy_shared(make(given), seen, is_handed_over=True)
-    second = copy_shared(first, seen, is_handed_over=True)
+    first = copy_shared(make(given), seen, is_kept=False)
+    second = copy_shared(first, seen, is_kept=False)
     assert not any(np.shares_memory(*pair) for pair in [(first, given), (second, first)])
 
 

@@ -84,7 +84,7 @@ class OnnxEngine(Engine):
 class OnnxModel(LoadedModel):
     """A session on the CPU, which reads NumPy arrays without copies."""
 
-    hands_over_arrays = True
+    keeps_outputs = False
 
     text_type = str
 

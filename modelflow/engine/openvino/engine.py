@@ -115,7 +115,7 @@ class OpenVinoEngine(Engine):
 class OpenVinoModel(LoadedModel):
     """A compiled model with a pool of infer requests; each calling thread borrows a request."""
 
-    hands_over_arrays = True
+    keeps_outputs = False
 
     def __init__(self, model: Any, compiled: Any, request: LoadRequest) -> None:
         """Checks the ports.

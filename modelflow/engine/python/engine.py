@@ -152,7 +152,7 @@ class _LoadedPythonModel(LoadedModel):
     ) -> None:
         self.inputs, self.outputs = inputs, outputs
         self._model, self.text_type = model, model.text_type
-        self.hands_over_arrays = model.hands_over_arrays
+        self.keeps_outputs = model.keeps_outputs
         is_safe = model.is_thread_safe
         self._turn = contextlib.nullcontext() if is_safe else threading.Lock()
         self._where = f"{type(model).__module__}:{type(model).__qualname__}.predict"

@@ -38,7 +38,7 @@ class PythonModel(ABC):
         text_type: The type of the elements of text inputs: ``str``, or ``bytes`` for any bytes.
         is_thread_safe: True if several threads may call `predict` at once. Otherwise one batch runs
             at a time.
-        hands_over_arrays: True if `predict` keeps no reference to the arrays that it returns, or to
+        keeps_outputs: False if `predict` keeps no reference to the arrays that it returns, or to
             their memory. Otherwise they are copied.
     """
 
@@ -47,7 +47,7 @@ class PythonModel(ABC):
     devices: ClassVar[tuple[str, ...]] = ("cpu",)
     text_type: ClassVar[type[bytes | str]] = str
     is_thread_safe: ClassVar[bool] = False
-    hands_over_arrays: ClassVar[bool] = False
+    keeps_outputs: ClassVar[bool] = True
 
     @abstractmethod
     def load(self, path: Path, device: str) -> None:

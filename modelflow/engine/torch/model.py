@@ -31,7 +31,7 @@ _SENTENCE = re.compile(r"^(?:builtins\.)?(?P<kind>[\w.]+): ", re.MULTILINE)
 class TorchModel(LoadedModel):
     """Runs a module: with NumPy arrays on the CPU, with tensors on a GPU."""
 
-    hands_over_arrays = True
+    keeps_outputs = False
 
     # TorchScript profiles the first call, and compiles during the second.
     warm_up_runs = 3

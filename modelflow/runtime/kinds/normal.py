@@ -167,7 +167,7 @@ class NormalCall(UnitCall, BatchCall):
         hands_over = self._hands_over
         if values is sources and self._is_single:
             for buffer in values:  # the unit may have replaced the data, or keep the array
-                if type(buffer.data) is np.ndarray:
+                if isinstance(buffer.data, np.ndarray):
                     freeze(buffer, hands_over)
             return values
         # The fast path takes only a list, and only if no meta is inherited. Iterating over another
@@ -195,8 +195,7 @@ class NormalCall(UnitCall, BatchCall):
                 buffer = Buffer(value)
             if self._inherits_meta and buffer is not sources[row]:
                 inherit(buffer, [column[row] for column in columns])
-            if type(buffer.data) is np.ndarray:
-                freeze(buffer, self._hands_over)
+            freeze(buffer, self._hands_over)
             settled.append(buffer)
         return settled
 

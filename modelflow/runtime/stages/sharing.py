@@ -8,26 +8,31 @@ to the array itself. If there are two consumers, or if the unit hands nothing ov
 writes gets a copy.
 """
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from modelflow.buffer import Buffer
+from modelflow.device.pool import Lease
 
 
 def freeze(buffer: Buffer, is_handed_over: bool) -> None:
     """Makes the array of a result read-only, and stores whether no other code uses its memory.
 
     An array that was read-only before, such as an input or a view of an input, belongs to other
-    code. The unit cannot hand that array over.
+    code. The same is true for an array on the memory of another library. The unit cannot hand
+    these over.
 
     Args:
         buffer: A result of a unit.
         is_handed_over: Whether the unit keeps no reference, and a single consumer follows.
     """
     data = buffer.data
-    if type(data) is np.ndarray:
+    if isinstance(data, np.ndarray):
         if data.flags.writeable:
             data.flags.writeable = False
-            buffer._own = data if is_handed_over else None
+            buffer._own = data if is_handed_over and _is_allocated(data) else None
         elif not is_handed_over:
             buffer._own = None
 
@@ -38,8 +43,7 @@ def writable(buffer: Buffer) -> Buffer:
     Copies an array that other code may use, and every tensor or array of a subclass.
     """
     data = buffer.data
-    if is_own(buffer):
-        data.flags.writeable = True
+    if make_writable(buffer):
         return buffer
     if not hasattr(data, "__dlpack__"):  # not an array of any library, but a list or a text
         return buffer
@@ -52,6 +56,26 @@ def writable(buffer: Buffer) -> Buffer:
     return copied
 
 
-def is_own(buffer: Buffer) -> bool:
-    """Returns whether no other code uses the memory of the buffer's array."""
-    return buffer._own is not None and buffer._own is buffer.data  # a unit may replace the data
+def make_writable(buffer: Buffer) -> bool:
+    """Makes the buffer's array writable if no other code uses its memory, and tells whether."""
+    if buffer._own is None or buffer._own is not buffer.data:  # a unit may replace the data
+        return False
+    try:
+        buffer.data.flags.writeable = True
+    except ValueError:  # the unit has emitted an array and a view of the array
+        return False
+    return True
+
+
+def _is_allocated(array: npt.NDArray[Any]) -> bool:
+    """Returns whether NumPy, or the pool, has allocated the memory of an array or of its base.
+
+    Other memory may belong to the caller (``np.frombuffer`` of a bytearray, a memmap), or NumPy
+    refuses to make it writable again (``tensor.numpy()``).
+    """
+    owner: Any = array
+    while type(owner) is np.ndarray:  # a view, the array, and perhaps the pool's lease
+        if owner.flags.owndata:
+            return True
+        owner = owner.base
+    return type(owner) is Lease

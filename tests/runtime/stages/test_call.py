@@ -11,7 +11,7 @@ from modelflow.runtime.kinds.expand import ExpandCall
 from modelflow.runtime.kinds.normal import NormalCall
 from modelflow.runtime.session.segment import Stream
 from modelflow.runtime.stages.call import claim
-from modelflow.runtime.stages.sharing import freeze, is_own
+from modelflow.runtime.stages.sharing import freeze, make_writable
 from modelflow.testing import run_unit
 from modelflow.unit import kind as kinds
 from modelflow.unit.kind import Collapse, Expand, Normal
@@ -235,7 +235,7 @@ def test_an_array_belongs_to_its_buffer_where_the_unit_hands_it_over_to_one_inpu
         lambda ctx: ctx.emit([np.zeros(3)]), consumers=consumers, hands_over_arrays=hands_over
     )
     (column,) = run(call, [1])
-    assert is_own(column[0]) == (hands_over and consumers == (1,))
+    assert make_writable(column[0]) == (hands_over and consumers == (1,))
 
 
 def test_a_unit_that_is_per_stream_has_its_session_and_what_belongs_to_its_stream():

@@ -11,7 +11,7 @@ import pytest
 
 import modelflow
 from modelflow.buffer import Buffer
-from modelflow.runtime.stages.sharing import freeze, is_own, writable
+from modelflow.runtime.stages.sharing import freeze, make_writable, writable
 from tests import programs
 
 torch = pytest.importorskip("torch")
@@ -343,9 +343,9 @@ def test_an_array_that_goes_on_to_several_inputs_is_shared():
     buffer = Buffer(np.zeros(3))
     freeze(buffer, is_handed_over=True)
     freeze(buffer, is_handed_over=True)
-    assert is_own(buffer)
+    assert make_writable(buffer)
     freeze(buffer, is_handed_over=False)
-    assert not is_own(buffer)
+    assert not make_writable(buffer)
 
 
 def test_a_copy_that_may_be_written_has_the_meta_and_the_deadline_of_the_buffer():
@@ -355,3 +355,51 @@ def test_a_copy_that_may_be_written_has_the_meta_and_the_deadline_of_the_buffer(
     copied = writable(buffer)
     assert copied is not buffer
     assert (copied.meta, copied._deadline) == ({"a": 1}, 5.0)
+
+
+FOREIGN = {
+    "tensor": lambda x: (torch.ones(3) * 0).numpy(),
+    "dlpack": lambda x: np.from_dlpack(torch.zeros(3)),
+    "bytearray": lambda x: np.frombuffer(bytearray(24)),
+    "shaped bytearray": lambda x: np.frombuffer(bytearray(24)).reshape(3, 1)[:, 0],
+}
+
+
+@pytest.mark.parametrize("is_in_place", [True, False])
+@pytest.mark.parametrize("what", FOREIGN)
+def test_memory_of_another_library_that_is_handed_over_is_copied_or_stays_read_only(
+    what, is_in_place
+):
+    @modelflow.flowunit(hands_over_arrays=True)
+    def produce(i):
+        return FOREIGN[what](i)
+
+    unit = recording_unit("change", is_in_place, [])
+    graph = graph_of("input -> produce -> change -> output")
+    with modelflow.Flow(graph, units=[produce, unit], threads=0) as flow:
+        for _ in range(2):
+            assert flow.infer(0).data.tolist() == [-1 if is_in_place else 0] * 3
+
+
+def test_a_view_of_an_array_that_was_made_read_only_is_copied():
+    array = np.zeros(3)
+    buffer = Buffer(array[:])
+    freeze(buffer, is_handed_over=True)
+    array.flags.writeable = False
+    copied = writable(buffer)
+    assert copied is not buffer
+    assert copied.data.flags.writeable
+
+
+@pytest.mark.parametrize("make", [lambda a: a.view(Own), np.ma.masked_array], ids=["own", "masked"])
+def test_an_array_of_a_subclass_that_was_sent_is_never_written(make):
+    @modelflow.flowunit(hands_over_arrays=True)
+    def plain(x):
+        return np.asarray(x)
+
+    sent = np.zeros(3)
+    change = recording_unit("change", True, [])
+    graph = graph_of("input -> plain -> change -> output")
+    with modelflow.Flow(graph, units=[plain, change], threads=0) as flow:
+        assert flow.infer(make(sent)).data.tolist() == [-1] * 3
+    assert sent.tolist() == [0] * 3

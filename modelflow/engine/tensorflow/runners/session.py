@@ -40,7 +40,7 @@ class SessionModel(LoadedModel):
     """
 
     is_copying = False
-    hands_over_arrays = True
+    keeps_outputs = False
 
     def __init__(
         self, placed: PlacedGraph, session: Any = None, release: Callable[[], None] | None = None

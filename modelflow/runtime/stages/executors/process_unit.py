@@ -6,6 +6,8 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from modelflow.buffer import Buffer
 from modelflow.device import CPU
 from modelflow.errors import PlanError, WorkerProcessError
@@ -216,4 +218,7 @@ def explain_immobility(unit: UnitPlan) -> str:
 
 
 def _value(value: Any) -> Any:
-    return Buffer(value.data, value.meta) if isinstance(value, Item) else value
+    data = value.data if isinstance(value, Item) else value
+    if isinstance(data, np.ndarray):
+        data.flags.writeable = False  # rows of one message may share a pickled array
+    return Buffer(data, value.meta) if isinstance(value, Item) else value
