@@ -167,7 +167,7 @@ class NormalCall(UnitCall, BatchCall):
         hands_over = self._hands_over
         if values is sources and self._is_single:
             for buffer in values:  # the unit may have replaced the data, or keep the array
-                if isinstance(buffer.data, np.ndarray):
+                if type(buffer.data) not in _NO_ARRAYS:
                     freeze(buffer, hands_over)
             return values
         # The fast path takes only a list, and only if no meta is inherited. Iterating over another
@@ -238,7 +238,8 @@ _WRAPPED = (Buffer, Exception, CoroutineType)
 _META = attrgetter("_meta")
 # Types whose values are wrapped directly. Subclasses are excluded: they may also be exceptions.
 _NUMBERS = {float, int, bool, np.float32, np.float64, np.int64}
-_PLAIN = frozenset({np.ndarray, str, bytes, dict, list, tuple, *_NUMBERS})
+_NO_ARRAYS = frozenset({str, bytes, dict, list, tuple, *_NUMBERS})
+_PLAIN = _NO_ARRAYS | {np.ndarray}
 
 
 def _count(count: int, name: str) -> str:
