@@ -43,13 +43,8 @@ class _LockOf314(_RLock):  # type: ignore[misc, valid-type]
             raise
 
 
-def new_lock() -> threading.RLock:
-    """Returns a new lock for code that a Ctrl-C may interrupt."""
-    lock: threading.RLock = _new()
-    return lock
-
-
-_new = _LockOf314 if sys.version_info[:2] == (3, 14) else _RLock
+new_lock: Callable[[], threading.RLock] = _LockOf314 if sys.version_info[:2] == (3, 14) else _RLock
+"""Returns a new lock for code that a Ctrl-C may interrupt."""
 
 
 class ExitCode(IntEnum):
