@@ -105,8 +105,8 @@ class FlowUnitSpec:
             they are done.
         hands_over_arrays: Whether the arrays that the unit emits are new. The unit keeps no
             reference to them or to their memory, and emits none twice. It takes none out of a list
-            or dict of its input. Then the only consumer may write to the array. Otherwise a consumer
-            with the port ``is_in_place`` gets a copy, and a result is read-only.
+            or dict of its input. Then the only consumer may write to the array. Otherwise a
+            consumer with the port ``is_in_place`` gets a copy, and a result is read-only.
         is_exception_visible: Whether the unit can handle buffers with an error (`Buffer.error`).
         is_exception_given: Whether the unit gets buffers with an error even if its node does not
             ask for them (ModelBox's rule).
