@@ -232,7 +232,7 @@ def test_a_unit_that_passes_an_array_on_and_keeps_it_hands_it_over_no_more(how):
 
         def process(self, ctx):
             kept.extend(buffer.data for buffer in ctx.input())
-            ctx.emit(how(ctx.input()))
+            ctx.outputs["out"] = how(ctx.inputs["in"])
 
     change = recording_unit("change", True, [])
     graph = graph_of("input -> produce -> keep -> change -> output")
@@ -403,3 +403,17 @@ def test_an_array_of_a_subclass_that_was_sent_is_never_written(make):
     with modelflow.Flow(graph, units=[plain, change], threads=0) as flow:
         assert flow.infer(make(sent)).data.tolist() == [-1] * 3
     assert sent.tolist() == [0] * 3
+
+
+@pytest.mark.parametrize("read", [np.frombuffer, lambda x: np.frombuffer(x).reshape(3, 1)[:, 0]])
+def test_bytes_that_were_sent_are_never_written(read):
+    @modelflow.flowunit(hands_over_arrays=True)
+    def array(x):
+        return read(x)
+
+    sent = bytearray(24)
+    change = recording_unit("change", True, [])
+    graph = graph_of("input -> array -> change -> output")
+    with modelflow.Flow(graph, units=[array, change], threads=0) as flow:
+        assert flow.infer(sent).data.tolist() == [-1] * 3
+    assert sent == bytearray(24)

@@ -643,3 +643,11 @@ def test_a_unit_of_the_main_module_has_it_imported_there(unit_in, monkeypatch):
     unit.open(None)
     ((preparation, _),) = there.asked
     assert [preparation[key] for key in keys] == ["main.py"] * 2
+
+
+def test_rows_that_share_an_array_share_nothing_that_may_be_written():
+    text = np.array(["a", "b"], object)
+    with flow_of(units.hand_over, batch=4) as flow:
+        answers = all_of(flow, [text] * 8)
+    assert [answer.data.tolist() for answer in answers] == [["a", "b"]] * 8
+    assert not any(answer.data.flags.writeable for answer in answers)
