@@ -287,8 +287,6 @@ class FlowStartup:
             self._ending.abort()
             raise
         finally:  # from here on a unit may begin, run, or be closed
-            with life.lock:
-                life.is_opening = False
-                life.changed.wake()
+            life.end_opening()
         self._runner.begin()
         life.wait_while(lambda: life.beginning and life.goes_on)

@@ -135,7 +135,7 @@ def test_what_is_no_file_is_not_waited_for(tmp_path):
         with pytest.raises(ModelflowError, match="is no file"):
             GraphFile(tmp_path / name).read()
     with pytest.raises(ModelflowError, match="cannot be read"):
-        GraphFile(tmp_path / "round.dot")
+        GraphFile(tmp_path / "round.dot").read()
 
 
 class Saving:

@@ -160,7 +160,7 @@ def test_long_texts_are_read_up_to_a_limit(client, home, monkeypatch):
 @pytest.mark.parametrize(
     ("path", "said"),
     [
-        ("a\0b", "no file can have this path: embedded null byte"),
+        ("a\0b", "embedded null"),
         ("\ud800", "no file can have this path"),
         ("x" * 5000, "there is no such file or folder"),
         ("loop", "there is no such file or folder"),
