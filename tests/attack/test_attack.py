@@ -22,6 +22,10 @@ def same(value):
     return value
 
 
+@pytest.mark.skipif(
+    sys.version_info[:2] == (3, 14),
+    reason="in Python 3.14, a Ctrl-C may also come while a lock is taken (gh-148874)",
+)
 def test_a_ctrl_c_at_any_place_of_a_start_is_raised_and_leaves_no_thread():
     # An interrupted import leaves its file open.
     importlib.import_module("modelflow.runtime.scheduler")
