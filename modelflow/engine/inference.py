@@ -195,11 +195,11 @@ class InferenceUnit(FlowUnit):
             return
         seen = list(staged.values())
         for output in axes.outputs:
-            values, given = results[output.name], outputs[output.name]
-            value = copy_shared(given, seen, servable.model.keeps_outputs)
+            values = results[output.name]
+            value = copy_shared(outputs[output.name], seen, servable.model.keeps_outputs)
             # The rows after the last item are padding.
-            items_given = items_of(value)[: len(rows)] if output.is_batched else [value]
-            for row, item in zip(rows, items_given, strict=True):
+            given = items_of(value)[: len(rows)] if output.is_batched else [value]
+            for row, item in zip(rows, given, strict=True):
                 values[row] = item
 
     def _stage(

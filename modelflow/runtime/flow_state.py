@@ -138,12 +138,6 @@ class FlowState:
             self.opening -= 1
             self.changed.wake()
 
-    def end_opening(self) -> None:
-        """Lets the workers begin, or end if the start was given up. A second call does nothing."""
-        with self.lock:
-            self.is_opening = False
-            self.changed.wake()
-
     def wait_until_all_open(self) -> bool:
         """Waits until every unit is open, and returns False if the start was given up."""
         with self.lock:

@@ -287,6 +287,8 @@ class FlowStartup:
             self._ending.abort()
             raise
         finally:  # from here on a unit may begin, run, or be closed
-            life.end_opening()
+            with life.lock:
+                life.is_opening = False
+                life.changed.wake()
         self._runner.begin()
         life.wait_while(lambda: life.beginning and life.goes_on)

@@ -104,7 +104,6 @@ class Scheduler:
         except FlowUnitError as error:  # the system has no more threads
             self._life.errors.append(error)
         except BaseException:  # a Ctrl-C while a unit loads: end all threads
-            self._life.end_opening()  # it may have come just before
             self.stop(drain=False)
             raise
         if self._life.errors:

@@ -191,9 +191,12 @@ def _print_lock(is_opened: bool) -> None:
         cause = "PYTHON_GIL or -X gil" if is_lock_given() else "a package that Python has warned of"
         say(f"interpreter lock: on (by {cause}), so one thread at a time runs Python code")
     else:
-        unless = "" if is_opened or is_lock_given() else ", unless a unit imports a package that "
-        unless += "switches it on (--open shows that)" if unless else ""
-        say(f"interpreter lock: off, so threads run Python code at the same time{unless}")
+        unless = ", unless a unit imports a package that switches it on (--open shows that)"
+        known = is_opened or is_lock_given()
+        say(
+            "interpreter lock: off, so threads run Python code at the same time"
+            f"{'' if known else unless}"
+        )
 
 
 def _transfers(flow: "Flow") -> list[str]:

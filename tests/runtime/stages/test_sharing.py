@@ -179,6 +179,15 @@ def change_and_return(make_array, **spec):
         return addresses, flow.infer(0).data
 
 
+def write_behind(*units, sent=0):
+    """Returns the answer to ``sent`` of these units, and of an in-place unit behind them."""
+    change = recording_unit("change", True, [])
+    names = " -> ".join(unit.SPEC.name for unit in units)
+    graph = graph_of(f"input -> {names} -> change -> output")
+    with modelflow.Flow(graph, units=[*units, change], threads=0) as flow:
+        return flow.infer(sent).data.tolist()
+
+
 @pytest.mark.parametrize("what", HANDED_OVER)
 def test_an_array_that_is_handed_over_is_written_without_a_copy(make_table, what):
     table = make_table("used")
@@ -203,10 +212,7 @@ def test_what_was_sent_cannot_be_handed_over(cut):
         return cut(x)
 
     sent = np.zeros(3)
-    change = recording_unit("change", True, [])
-    graph = graph_of("input -> part -> change -> output")
-    with modelflow.Flow(graph, units=[part, change], threads=0) as flow:
-        assert flow.infer(sent).data.tolist() == [-1] * len(cut(sent))
+    assert write_behind(part, sent=sent) == [-1] * len(cut(sent))
     assert sent.tolist() == [0, 0, 0]
 
 
@@ -234,10 +240,7 @@ def test_a_unit_that_passes_an_array_on_and_keeps_it_hands_it_over_no_more(how):
             kept.extend(buffer.data for buffer in ctx.input())
             ctx.outputs["out"] = how(ctx.inputs["in"])
 
-    change = recording_unit("change", True, [])
-    graph = graph_of("input -> produce -> keep -> change -> output")
-    with modelflow.Flow(graph, units=[produce, Keep, change], threads=0) as flow:
-        assert flow.infer(0).data.tolist() == [-1] * 3
+    assert write_behind(produce, Keep) == [-1] * 3
     assert kept[0].tolist() == [0, 0, 0]
 
 
@@ -249,10 +252,7 @@ def test_a_unit_that_puts_an_array_of_its_own_into_its_input_keeps_it(monkeypatc
     def produce(i):
         return np.ones(3)
 
-    change = recording_unit("change", True, [])
-    graph = graph_of("input -> produce -> replace -> change -> output")
-    with modelflow.Flow(graph, units=[produce, Replace, change], threads=0) as flow:
-        assert flow.infer(0).data.tolist() == [-1] * 3
+    assert write_behind(produce, Replace) == [-1] * 3
     assert kept.tolist() == [0, 0, 0]
 
 
@@ -398,10 +398,7 @@ def test_an_array_of_a_subclass_that_was_sent_is_never_written(make):
         return np.asarray(x)
 
     sent = np.zeros(3)
-    change = recording_unit("change", True, [])
-    graph = graph_of("input -> plain -> change -> output")
-    with modelflow.Flow(graph, units=[plain, change], threads=0) as flow:
-        assert flow.infer(make(sent)).data.tolist() == [-1] * 3
+    assert write_behind(plain, sent=make(sent)) == [-1] * 3
     assert sent.tolist() == [0] * 3
 
 
@@ -412,8 +409,5 @@ def test_bytes_that_were_sent_are_never_written(read):
         return read(x)
 
     sent = bytearray(24)
-    change = recording_unit("change", True, [])
-    graph = graph_of("input -> array -> change -> output")
-    with modelflow.Flow(graph, units=[array, change], threads=0) as flow:
-        assert flow.infer(sent).data.tolist() == [-1] * 3
+    assert write_behind(array, sent=sent) == [-1] * 3
     assert sent == bytearray(24)
